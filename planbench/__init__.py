@@ -1,0 +1,104 @@
+"""planbench: plans of tool calls, drawn, checked, run and kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planbench.checkpoints import CheckpointStore, MemoryStore, open_store
+from planbench.errors import (
+    ArtifactNotFound,
+    ConfigurationError,
+    PlanbenchError,
+    PlanInvalid,
+    PlanLoadError,
+    RunCancelled,
+    RunFailed,
+    RunRefused,
+    ToolError,
+)
+from planbench.events import Event
+from planbench.files import PlanFileStore, load_plan
+from planbench.memory import WorkingMemory
+from planbench.plan.issues import ValidationIssue
+from planbench.plan.model import (
+    ArtifactRef,
+    ExecutionManifest,
+    ExecutionPlan,
+    FacetSpec,
+    ForEach,
+    PlanMetadata,
+    PlanNode,
+    PlanRunManifest,
+    RetryPolicy,
+)
+from planbench.runtime import Engine, Outcome, Run
+from planbench.tools import Tool, ToolRegistry, ToolResult, tool
+from planbench.validation import ValidationReport, check_plan, validate_plan
+from planbench.workbench import Workbench, get_workbench, run_plan, run_sync
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArtifactNotFound",
+    "ArtifactRef",
+    "CheckpointStore",
+    "ConfigurationError",
+    "Engine",
+    "Event",
+    "ExecutionManifest",
+    "ExecutionPlan",
+    "FacetSpec",
+    "ForEach",
+    "MemoryStore",
+    "Outcome",
+    "PlanFileStore",
+    "PlanInvalid",
+    "PlanLoadError",
+    "PlanMetadata",
+    "PlanNode",
+    "PlanRunManifest",
+    "PlanbenchError",
+    "RetryPolicy",
+    "Run",
+    "RunCancelled",
+    "RunFailed",
+    "RunRefused",
+    "Tool",
+    "ToolError",
+    "ToolRegistry",
+    "ToolResult",
+    "ValidationIssue",
+    "ValidationReport",
+    "Workbench",
+    "WorkingMemory",
+    "check_plan",
+    "get_workbench",
+    "load_plan",
+    "open_store",
+    "run_plan",
+    "run_sync",
+    "tool",
+    "validate_plan",
+]
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Load the magics, the completer and the live tools: ``%load_ext planbench``."""
+    from planbench.notebook.extension import load_ipython_extension as load  # noqa: PLC0415 - IPython is loaded in notebooks only
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Take everything back that loading brought."""
+    from planbench.notebook.extension import unload_ipython_extension as unload  # noqa: PLC0415 - as above
+
+    unload(shell)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    """Tell Jupyter Server where its part is."""
+    return [{"module": "planbench.server"}]

@@ -1,0 +1,214 @@
+"""Every error that planbench raises, in one tree.
+
+PlanbenchError
+├── ConfigurationError        the host asked for what it has not set up
+├── CommandError              a magic or command line that cannot be read
+├── LanguageError             a placeholder, path or guard that is not written right
+│   ├── PlaceholderError
+│   ├── PathError
+│   └── GuardError
+├── PlanLoadError             no such plan, a bad name, an unreadable file
+│   └── PlanInvalid           the content is wrong; carries every issue
+├── ToolError                 a tool call that did not give a value
+│   ├── UnknownTool
+│   ├── ToolNotAllowed
+│   └── ToolArgumentsInvalid
+├── ArtifactNotFound          no such key in the working memory
+├── RunError
+│   ├── RunRefused            the run never started; carries a code
+│   ├── RunFailed             nodes are red; carries the manifest
+│   └── RunCancelled
+├── StoreError                a checkpoint store did not do its work
+└── RenderError               a picture could not be made
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+
+class PlanbenchError(Exception):
+    """The base of all errors here: what happened, and in ``hint`` what to do next.
+
+    IPython shows it as one short block without a traceback, and the cell fails.
+    """
+
+    code = "error"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\n{self.hint}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Those made from keywords cannot be made again from ``args`` alone.
+        return _restored, (type(self), self.args), self.__dict__
+
+    def _render_traceback_(self) -> list[str]:
+        head, *rest = str(self).splitlines() or [""]
+        return [f"{type(self).__name__}: {head}", *(f"  {line}" for line in rest)]
+
+
+def _restored(kind: type[PlanbenchError], args: tuple[Any, ...]) -> PlanbenchError:
+    return kind.__new__(kind, *args)
+
+
+class ConfigurationError(PlanbenchError):
+    """Raised when the host combines settings that cannot work together."""
+
+    code = "configuration_error"
+
+
+class CommandError(PlanbenchError):
+    """Raised when the line of a magic or command cannot be read."""
+
+    code = "invalid_arguments"
+
+
+class LanguageError(PlanbenchError, ValueError):
+    """Raised when a piece of the plan language is not well formed."""
+
+
+class PlaceholderError(LanguageError):
+    """Raised when a placeholder cannot be read or has no value."""
+
+    code = "bad_placeholder"
+
+
+class PathError(LanguageError):
+    """Raised when a path is not well formed or does not fit the value."""
+
+    code = "bad_path"
+
+
+class GuardError(LanguageError):
+    """Raised when a guard does not compile, or gives no yes or no."""
+
+    code = "bad_guard"
+
+
+class PlanLoadError(PlanbenchError):
+    """Raised when a plan cannot be had: no such file, a bad name, unreadable bytes."""
+
+    code = "plan_unreadable"
+
+    def __init__(
+        self, message: str, *, path: Path | str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.path = path
+
+
+class PlanInvalid(PlanLoadError):
+    """Raised when a plan is read but wrong; ``issues`` holds all that was found."""
+
+    code = "plan_invalid"
+    shown = 20
+
+    def __init__(
+        self, issues: Sequence[Any], *, path: Path | str | None = None, name: str | None = None
+    ) -> None:
+        self.issues = list(issues)
+        self.name = name
+        errors = [issue for issue in self.issues if issue.severity == "error"]
+        noun = "error" if len(errors) == 1 else "errors"
+        subject = f"plan {name!r}" if name else "the plan"
+        lines = [f"{subject} has {len(errors)} {noun}", *map(str, errors[: self.shown])]
+        if len(errors) > self.shown:
+            lines.append(f"and {len(errors) - self.shown} more")
+        super().__init__("\n".join(lines), path=path)
+
+
+class ToolError(PlanbenchError):
+    """Raised when a tool call gives no value; the tool's own error is the cause."""
+
+    code = "tool_error"
+
+    def __init__(self, message: str, *, tool: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.tool = tool
+
+
+class UnknownTool(ToolError):
+    """Raised when no tool of that name is registered."""
+
+    code = "unknown_tool"
+
+
+class ToolNotAllowed(ToolError):
+    """Raised when the tool exists and the host does not allow it here."""
+
+    code = "tool_not_allowed"
+
+
+class ToolArgumentsInvalid(ToolError):
+    """Raised when arguments do not fit the tool; ``problems`` names each path."""
+
+    code = "bad_arg_type"
+
+    def __init__(self, message: str, *, tool: str, problems: Sequence[Any] = ()) -> None:
+        super().__init__(message, tool=tool)
+        self.problems = list(problems)
+
+
+class ArtifactNotFound(PlanbenchError, KeyError):
+    """Raised when the working memory holds nothing under a key; names near ones."""
+
+    code = "artifact_not_found"
+
+    def __init__(self, key: str, near: Iterable[str] = (), *, hint: str | None = None) -> None:
+        self.key = key
+        self.near = list(near)
+        if hint is None and self.near:
+            hint = "near: " + ", ".join(self.near)
+        super().__init__(f"nothing is stored under {key!r}", hint=hint)
+
+
+class RunError(PlanbenchError):
+    """Raised for a run as a whole."""
+
+
+class RunRefused(RunError):
+    """Raised when a run is refused before anything was called; ``code`` says why."""
+
+    def __init__(
+        self, code: str, message: str, *, node_id: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.node_id = node_id
+
+
+class RunFailed(RunError):
+    """Raised by the surfaces when nodes of a finished run are red; carries the manifest."""
+
+    code = "run_failed"
+
+    def __init__(self, message: str, *, manifest: Any = None, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.manifest = manifest
+
+
+class RunCancelled(RunError):
+    """Raised by the surfaces when the run they waited for was cancelled."""
+
+    code = "run_cancelled"
+
+
+class StoreError(PlanbenchError):
+    """Raised when a checkpoint store cannot be opened, read or written."""
+
+    code = "store_error"
+
+
+class RenderError(PlanbenchError):
+    """Raised when no picture can be made; the caller shows text instead."""
+
+    code = "render_error"
