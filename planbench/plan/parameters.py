@@ -1,0 +1,320 @@
+"""Parameters: ``{params.x}`` gets its value before a run starts, and never during one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+
+from pydantic import BaseModel, ValidationError
+
+from planbench.errors import PlaceholderError, PlanInvalid
+from planbench.plan.document import Document
+from planbench.plan.draft import draft, node_id_at, unwrapped
+from planbench.plan.fields import field_problems
+from planbench.plan.kinds import fit
+from planbench.plan.model import PARAM, ExecutionPlan, ParamSpec, PlanNode
+from planbench.plan.placeholders import (
+    MAX_DEPTH,
+    Placeholder,
+    as_text,
+    fill,
+    scan,
+    substitute,
+)
+from planbench.plan.source import shown
+from planbench.plan.structure import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planbench.plan.issues import ValidationIssue
+    from planbench.plan.source import Route
+
+_SIGN: Final = "{params."
+_TEMPLATES: Final = ("args", "store_as")
+_DEEPEST: Final = MAX_DEPTH + 10
+_QUOTES: Final = re.compile(r"""\\.|["']""")
+
+
+class ParameterProblem(NamedTuple):
+    """A parameter that is missing, unused or of the wrong kind, and where that shows."""
+
+    code: str
+    message: str
+    path: Route = ()
+    fix: str | None = None
+
+
+class Binding(NamedTuple):
+    """A record with its parameters put in; what has no value stays as written."""
+
+    value: dict[str, Any]
+    problems: list[ParameterProblem]
+
+
+@overload
+def bind(plan: ExecutionPlan, params: Mapping[str, Any]) -> ExecutionPlan: ...
+
+
+@overload
+def bind(plan: dict[str, Any], params: Mapping[str, Any]) -> dict[str, Any]: ...
+
+
+def bind(
+    plan: ExecutionPlan | dict[str, Any], params: Mapping[str, Any]
+) -> ExecutionPlan | dict[str, Any]:
+    """Put parameters into a plan or its record; the result declares none.
+
+    Raises PlanInvalid with missing_param, unused_param and bad_param, and for a plan
+    with all that its values make wrong.
+    """
+    record = record_of(plan) if isinstance(plan, ExecutionPlan) else plan
+    binding = resolve(record, params)
+    issues = _issues(Document(record), binding)
+    name = record.get("name")
+    if issues:
+        raise PlanInvalid(issues, name=name if isinstance(name, str) else None)
+    if not isinstance(plan, ExecutionPlan):
+        return binding.value
+    made = draft(Document(binding.value))
+    if made.plan is None:
+        raise PlanInvalid(made.issues, name=made.name)
+    return made.plan
+
+
+def bind_document(
+    document: Document, params: Mapping[str, Any]
+) -> tuple[Document, list[ValidationIssue]]:
+    """Put parameters into what was read; the issues have the lines of the text."""
+    document = unwrapped(document)
+    if not document.complete or not isinstance(document.value, dict):
+        return document, []
+    binding = resolve(document.value, params)
+    return document.replaced(binding.value), _issues(document, binding)
+
+
+def wanted(plan: ExecutionPlan | Mapping[str, Any]) -> set[str]:
+    """Name the parameters that a plan reads."""
+    record = record_of(plan) if isinstance(plan, ExecutionPlan) else plan
+    return set(_first_uses(record))
+
+
+def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
+    """Put parameters into a plan's record, and say what is wrong with them."""
+    block = record.get("params") or {}
+    specs, problems = _declared(block)
+    uses = _first_uses(record)
+    known = [*dict.fromkeys([*specs, *uses])]
+    takes = f"the plan takes {', '.join(known)}" if known else "the plan takes no parameters"
+    values: dict[str, Any] = {}
+    for name, value in params.items():
+        if name in specs:
+            problems += _take(values, specs[name], name, value)
+        elif name in uses:
+            values[name] = value
+        elif not isinstance(block, dict) or name not in block:
+            message = f"param {name!r} is given, and nothing in the plan reads it"
+            near = suggestion(str(name), known)
+            fix = f"{near[:-1]}? {takes}" if near else takes
+            problems.append(ParameterProblem("unused_param", message, (), fix))
+    for name, spec in specs.items():
+        if name not in uses:
+            message = f"params declares {name!r}, and nothing in the plan reads {{params.{name}}}"
+            fix = f"read it, or leave it out; read are {', '.join(uses) or 'none'}"
+            problems.append(ParameterProblem("unused_param", message, ("params", name), fix))
+        elif name not in params and not spec.is_required:
+            problems += _default(values, spec, name)
+    for name, path in uses.items():
+        optional = name in specs and not specs[name].is_required
+        if name not in params and not optional:
+            message = f"{{params.{name}}} has no value"
+            fix = f"give params={{{name!r}: ...}}; {takes}"
+            problems.append(ParameterProblem("missing_param", message, path, fix))
+    return _put_in(record, values, problems)
+
+
+def _issues(document: Document, binding: Binding) -> list[ValidationIssue]:
+    return [
+        document.issue(
+            problem.code,
+            problem.message,
+            problem.path,
+            node_id=node_id_at(document.value, problem.path),
+            fix=problem.fix,
+            at_key=problem.code == "unused_param",
+        )
+        for problem in binding.problems
+    ]
+
+
+def _declared(block: Any) -> tuple[dict[str, ParamSpec], list[ParameterProblem]]:
+    if not isinstance(block, Mapping):
+        message = f"params must be a map of declared parameters, not {shown(block)}"
+        return {}, [ParameterProblem("bad_field", message, ("params",))]
+    specs: dict[str, ParamSpec] = {}
+    problems: list[ParameterProblem] = []
+    for name, spec in block.items():
+        try:
+            specs[name] = ParamSpec.model_validate(spec)
+        except ValidationError as error:
+            problems += [
+                ParameterProblem(
+                    p.code, f"params.{name}: {p.message}", ("params", name, *p.path), p.fix
+                )
+                for p in field_problems(error, spec, ParamSpec)
+            ]
+    return specs, problems
+
+
+def _take(values: dict[str, Any], spec: ParamSpec, name: str, value: Any) -> list[ParameterProblem]:
+    """Take a given value in when it fits what is declared."""
+    try:
+        values[name] = fit(spec, value)
+    except ValueError as error:
+        return [ParameterProblem("bad_param", f"param {name!r} {error}", ("params", name))]
+    return []
+
+
+def _default(values: dict[str, Any], spec: ParamSpec, name: str) -> list[ParameterProblem]:
+    try:
+        values[name] = None if spec.default is None else fit(spec, spec.default)
+    except ValueError as error:
+        message = f"the default of param {name!r} {error}"
+        return [ParameterProblem("bad_param", message, ("params", name, "default"))]
+    return []
+
+
+def _put_in(
+    record: Mapping[str, Any], values: dict[str, Any], problems: list[ParameterProblem]
+) -> Binding:
+    bound: dict[str, Any] = {}
+    for key, item in record.items():
+        if key == "nodes" and isinstance(item, list):
+            bound[key] = []
+            for position, node in enumerate(item):
+                try:
+                    bound[key].append(_node(node, values))
+                except PlaceholderError as error:
+                    path = ("nodes", position)
+                    problems.append(ParameterProblem("bad_param", error.message, path))
+                    bound[key].append(node)
+        elif key != "params":
+            bound[key] = _filled(item, values)
+    return Binding(bound, problems)
+
+
+def _node(node: Any, values: dict[str, Any]) -> Any:
+    """Put parameters into one node; a node that reads none stays the same object."""
+    if next(_texts(node), None) is None:
+        return node
+    if isinstance(node, PlanNode):
+        node = _fields_of(node)
+    if not isinstance(node, dict):
+        return _filled(node, values)
+    bound = {key: _filled(item, values) for key, item in node.items() if key not in _TEMPLATES}
+    each = bound.get("for_each")
+    alias = each.get("as") if isinstance(each, dict) else None
+    for key, item in node.items():
+        if key in _TEMPLATES:
+            bound[key] = substitute(item, values, alias if isinstance(alias, str) else None)
+        elif key == "when" and isinstance(item, str):
+            bound[key] = _guard(item, values)
+    return bound
+
+
+def _filled(value: Any, values: dict[str, Any], depth: int = 0) -> Any:
+    """Put parameters into texts that are no templates, so that nothing is escaped."""
+    if isinstance(value, str):
+        return fill(value, values)
+    if depth > _DEEPEST:
+        return value
+    if isinstance(value, dict):
+        return {key: _filled(item, values, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_filled(item, values, depth + 1) for item in value]
+    return value
+
+
+def _guard(text: str, values: dict[str, Any]) -> str:
+    """Put parameters into a guard; inside a quoted text they stay text, whatever they hold."""
+
+    def put(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            return match.group()
+        written = as_text(values[match[1]])
+        quote = _open_quote(text[: match.start()])
+        if quote is None:
+            return written
+        inside = json.dumps(written, ensure_ascii=False)[1:-1]
+        return inside if quote == '"' else inside.replace('\\"', '"').replace("'", "\\'")
+
+    return PARAM.sub(put, text)
+
+
+def _open_quote(text: str) -> str | None:
+    quote: str | None = None
+    for match in _QUOTES.finditer(text):
+        sign = match.group()
+        if sign == quote:
+            quote = None
+        elif quote is None and len(sign) == 1:
+            quote = sign
+    return quote
+
+
+def _first_uses(record: Mapping[str, Any]) -> dict[str, Route]:
+    """Name the parameters that a record reads, each with the path of its first use."""
+    uses: dict[str, Route] = {}
+    for key, item in record.items():
+        if key != "params":
+            for path, text in _texts(item):
+                for piece in scan(text):
+                    if isinstance(piece, Placeholder) and piece.family == "params":
+                        uses.setdefault(piece.name, (key, *path))
+    return uses
+
+
+def _texts(value: Any) -> Iterator[tuple[Route, str]]:
+    """Give every text that may read a parameter, in order, with its path; what is too deep is left out."""
+    stack: list[tuple[Route, Any]] = [((), value)]
+    while stack:
+        path, current = stack.pop()
+        if isinstance(current, str):
+            if _SIGN in current:
+                yield path, current
+            continue
+        if isinstance(current, PlanNode):
+            current = _fields_of(current)
+        if len(path) > _DEEPEST:
+            continue
+        if isinstance(current, dict):
+            stack.extend(
+                ((*path, key), item)
+                for key, item in reversed(current.items())
+                if not isinstance(item, str) or _SIGN in item
+            )
+        elif isinstance(current, list | tuple):
+            stack.extend(((*path, i), current[i]) for i in range(len(current) - 1, -1, -1))
+
+
+def record_of(plan: ExecutionPlan) -> dict[str, Any]:
+    """Give a plan's fields as written, with nodes and declarations as the models that they are."""
+    record = _fields_of(plan)
+    record["nodes"] = plan.nodes
+    if plan.params:
+        record["params"] = plan.params
+    return record
+
+
+def _fields_of(model: BaseModel) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name in type(model).model_fields:
+        if name not in model.model_fields_set:
+            continue
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            value = value.model_dump(by_alias=True, exclude_unset=True, warnings=False)
+        fields[name] = value
+    return fields

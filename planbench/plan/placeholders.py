@@ -1,0 +1,379 @@
+"""Placeholders: how one node's text refers to parameters, results and items.
+
+Each is resolved in one pass over the text as written, so a value that happens to
+look like a placeholder is never expanded again. ``{{artifacts.x}}`` is the text
+``{artifacts.x}``; braces that name nothing known stay as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from planbench.errors import PlaceholderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+MAX_DEPTH: Final = 100
+
+_NODE = r"[A-Za-z][A-Za-z0-9_\-]*"
+_FIELDS = r"(?:\.[A-Za-z0-9_\-]+)*"
+_ALMOST: Final = re.compile(r"\{(?:params|nodes|artifacts|env)\.[^{}]*\}")
+_EMBEDDED: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_ITEM_NAMES: Final = ("item", "index")
+
+
+class Placeholder(NamedTuple):
+    """One placeholder as read: its family, the name, the fields after it.
+
+    ``family`` is ``params``, ``nodes``, ``artifacts``, ``env``, ``item`` or
+    ``index``; ``name`` is empty for the last two.
+    """
+
+    family: str
+    name: str
+    fields: tuple[str, ...]
+    text: str
+
+
+class Scope:
+    """Where the values come from while one call's arguments are resolved."""
+
+    __slots__ = ("artifact", "index", "item", "ref", "secret")
+
+    def __init__(
+        self,
+        artifact: Callable[[str], Any],
+        ref: Callable[[str], Any],
+        item: Any = None,
+        index: int = -1,
+        secret: Callable[[str], str] | None = None,
+    ) -> None:
+        self.artifact = artifact
+        self.ref = ref
+        self.item = item
+        self.index = index
+        self.secret = secret
+
+
+@functools.lru_cache(maxsize=256)
+def _body(alias: str | None) -> str:
+    items = "item" if alias in (None, "item") else f"item|{re.escape(str(alias))}"
+    return (
+        rf"params\.(?P<params>[A-Za-z_][A-Za-z0-9_]*)"
+        rf"|nodes\.(?P<nodes>{_NODE})\.output"
+        rf"|artifacts\.(?P<artifacts>{_NODE})"
+        rf"|env\.(?P<env>[A-Za-z_][A-Za-z0-9_]*)"
+        rf"|(?P<index>index)"
+        rf"|(?P<item>(?:{items}){_FIELDS})"
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _pattern(alias: str | None) -> re.Pattern[str]:
+    body = _body(alias)
+    quoted = re.sub(r"\?P<\w+>", "?:", body)
+    return re.compile(rf"(?P<quoted>\{{\{{(?:{quoted})\}}\}})|\{{(?:{body})\}}")
+
+
+@functools.lru_cache(maxsize=256)
+def _bare(alias: str | None) -> re.Pattern[str]:
+    return re.compile(rf"\{{(?:{_body(alias)})\}}")
+
+
+def scan(text: str, alias: str | None = None) -> list[str | Placeholder]:
+    """Split a text into literal pieces and placeholders, in order."""
+    if "{" not in text:
+        return [text] if text else []
+    pieces: list[str | Placeholder] = []
+    literal: list[str] = []
+    end = 0
+    for match in _pattern(alias).finditer(text):
+        literal.append(text[end : match.start()])
+        end = match.end()
+        family = match.lastgroup or ""
+        if family == "quoted":
+            literal.append(match.group()[1:-1])
+            continue
+        if joined := "".join(literal):
+            pieces.append(joined)
+        literal.clear()
+        name, fields = match.group(family), ()
+        if family in _ITEM_NAMES:
+            fields = tuple(name.split(".")[1:])
+            name = ""
+        pieces.append(Placeholder(family, name, fields, match.group()))
+    literal.append(text[end:])
+    if joined := "".join(literal):
+        pieces.append(joined)
+    return pieces
+
+
+def walk(value: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Give every text inside nested lists and maps, keys left out, with its path."""
+    stack: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while stack:
+        path, current = stack.pop()
+        if isinstance(current, str):
+            yield path, current
+        elif isinstance(current, dict):
+            stack.extend(((*path, key), item) for key, item in reversed(list(current.items())))
+        elif isinstance(current, list | tuple):
+            stack.extend(((*path, i), current[i]) for i in range(len(current) - 1, -1, -1))
+
+
+def mentions(value: Any, sign: str) -> bool:
+    """Whether any text inside nested lists and maps holds the sign; quicker than a walk."""
+    stack = [value]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, str):
+            if sign in current:
+                return True
+        elif isinstance(current, dict):
+            stack.extend(current.values())
+        elif isinstance(current, list | tuple):
+            stack.extend(current)
+    return False
+
+
+def references(
+    value: Any, alias: str | None = None
+) -> Iterator[tuple[tuple[str | int, ...], Placeholder]]:
+    """Give every placeholder in a value, with the path of the text that holds it."""
+    for path, text in walk(value):
+        if "{" in text:
+            for piece in scan(text, alias):
+                if isinstance(piece, Placeholder):
+                    yield path, piece
+
+
+def near_misses(text: str, alias: str | None = None) -> list[str]:
+    """Give braces that start like a placeholder and are none, such as ``{artifacts.x.rows}``."""
+    if "{" not in text:
+        return []
+    rest = _pattern(alias).sub("", text)
+    return _ALMOST.findall(rest)
+
+
+def escape(text: str, alias: str | None = None) -> str:
+    """Write a text so that resolving it gives the text back, whatever it holds."""
+    if "{" not in text:
+        return text
+    return _bare(alias).sub(lambda match: "{" + match.group() + "}", text)
+
+
+def as_text(value: Any) -> str:
+    """Write a value inside a text: strings and dates as they are, anything else as JSON.
+
+    Raises PlaceholderError for a value that cannot be written, being nested too deep.
+    """
+    if isinstance(value, str):
+        return value if type(value) is str else str.__str__(value)
+    try:
+        text = orjson.dumps(value, option=_EMBEDDED).decode()
+    except TypeError:  # what JSON cannot hold is written as Python writes it
+        try:
+            return str(value)
+        except RecursionError:
+            msg = f"a {type(value).__name__} cannot be written into a text: it is nested too deep"
+            raise PlaceholderError(msg) from None
+    written: str = orjson.loads(text) if text.startswith('"') else text
+    return written
+
+
+def substitute(value: Any, params: Mapping[str, Any], alias: str | None = None) -> Any:
+    """Put parameters into a value; what a parameter holds never becomes a placeholder.
+
+    Raises PlaceholderError on a value nested deeper than 100 levels.
+    """
+    return _substitute(value, params, alias, 0)
+
+
+def _substitute(value: Any, params: Mapping[str, Any], alias: str | None, depth: int) -> Any:
+    if isinstance(value, str):
+        return _substitute_text(value, params, alias)
+    if depth > MAX_DEPTH:
+        msg = f"nested deeper than {MAX_DEPTH} levels"
+        raise PlaceholderError(msg)
+    if isinstance(value, dict):
+        return {k: _substitute(v, params, alias, depth + 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_substitute(v, params, alias, depth + 1) for v in value]
+    return value
+
+
+def fill(text: str, params: Mapping[str, Any]) -> Any:
+    """Put parameters into a text that is no template, as a name or a guard: nothing is escaped."""
+    if "{params." not in text:
+        return text
+    pieces = _pieces(text, params, None)
+    if len(pieces) == 1 and not pieces[0][0]:
+        return pieces[0][1]
+    return "".join(piece if written else as_text(piece) for written, piece in pieces)
+
+
+def _substitute_text(text: str, params: Mapping[str, Any], alias: str | None) -> Any:
+    if "{params." not in text:
+        return text
+    pieces = _pieces(text, params, alias)
+    if len(pieces) == 1 and not pieces[0][0]:
+        return _escaped(pieces[0][1], alias, 0)
+    return _join([(w, piece if w else as_text(piece)) for w, piece in pieces], alias)
+
+
+def _pieces(text: str, params: Mapping[str, Any], alias: str | None) -> list[tuple[bool, Any]]:
+    """Split a text into what is written and the parameters that have a value."""
+    pieces: list[tuple[bool, Any]] = []
+    end = 0
+    for match in _pattern(alias).finditer(text):
+        if match.lastgroup == "params" and match["params"] in params:
+            if match.start() > end:
+                pieces.append((True, text[end : match.start()]))
+            pieces.append((False, params[match["params"]]))
+            end = match.end()
+    if end < len(text):
+        pieces.append((True, text[end:]))
+    return pieces
+
+
+def _join(pieces: list[tuple[bool, str]], alias: str | None) -> str:
+    """Join written and given text; what only looks like a placeholder since it was joined is escaped."""
+    joined = "".join(text for _, text in pieces)
+    if "{" not in joined:
+        return joined
+    written: list[tuple[int, int]] = []
+    at = 0
+    for is_written, text in pieces:
+        if is_written:
+            written.append((at, at + len(text)))
+        at += len(text)
+
+    def keep(match: re.Match[str]) -> str:
+        first, last = match.span()
+        if any(start <= first and last <= stop for start, stop in written):
+            return match.group()
+        return "{" + match.group() + "}"
+
+    return _bare(alias).sub(keep, joined)
+
+
+def _escaped(value: Any, alias: str | None, depth: int) -> Any:
+    if isinstance(value, str):
+        return escape(value, alias)
+    if depth > MAX_DEPTH:
+        msg = f"nested deeper than {MAX_DEPTH} levels"
+        raise PlaceholderError(msg)
+    if isinstance(value, dict):
+        return {key: _escaped(item, alias, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(item, alias, depth + 1) for item in value]
+    return value
+
+
+class Template:
+    """A value with placeholders, compiled once and resolved once per call.
+
+    Lists and maps are made anew at each call, so a tool that changes its argument
+    changes no plan. Raises PlaceholderError on a value nested over 100 levels.
+    """
+
+    __slots__ = ("placeholders", "resolve")
+
+    def __init__(self, value: Any, alias: str | None = None) -> None:
+        self.placeholders = tuple(piece for _, piece in references(value, alias))
+        self.resolve: Callable[[Scope], Any] = _compile(value, alias, 0)
+
+    @property
+    def reads_item(self) -> bool:
+        """Whether the value differs from item to item."""
+        return any(piece.family in _ITEM_NAMES for piece in self.placeholders)
+
+
+def _compile(value: Any, alias: str | None, depth: int) -> Callable[[Scope], Any]:
+    if depth > MAX_DEPTH:
+        msg = f"nested deeper than {MAX_DEPTH} levels"
+        raise PlaceholderError(msg)
+    if isinstance(value, str):
+        return _compile_text(scan(value, alias), value)
+    if isinstance(value, dict):
+        return _compile_map({k: _compile(v, alias, depth + 1) for k, v in value.items()})
+    if isinstance(value, list | tuple):
+        parts = [_compile(v, alias, depth + 1) for v in value]
+        return lambda scope: [part(scope) for part in parts]
+    return lambda _scope: value
+
+
+def _compile_map(parts: dict[str, Callable[[Scope], Any]]) -> Callable[[Scope], Any]:
+    if len(parts) == 1:
+        ((key, part),) = parts.items()
+        return lambda scope: {key: part(scope)}
+    pairs = tuple(parts.items())
+    return lambda scope: {key: part(scope) for key, part in pairs}
+
+
+def _compile_text(pieces: list[str | Placeholder], written: str) -> Callable[[Scope], Any]:
+    if not pieces:
+        return lambda _scope: written
+    if len(pieces) == 1:
+        piece = pieces[0]
+        if isinstance(piece, str):
+            return lambda _scope: piece
+        return _compile_placeholder(piece)
+    parts = [p if isinstance(p, str) else _compile_placeholder(p) for p in pieces]
+    return lambda scope: "".join(
+        part if isinstance(part, str) else as_text(part(scope)) for part in parts
+    )
+
+
+def _compile_placeholder(piece: Placeholder) -> Callable[[Scope], Any]:
+    name, fields = piece.name, piece.fields
+    if piece.family == "item" and fields:
+        return lambda scope: _field(scope.item, fields, piece.text)
+    families: dict[str, Callable[[Scope], Any]] = {
+        "artifacts": lambda scope: scope.artifact(name),
+        "nodes": lambda scope: scope.ref(name),
+        "index": lambda scope: scope.index,
+        "item": lambda scope: scope.item,
+        "env": lambda scope: _secret(scope, name),
+        "params": lambda _scope: _unbound(piece),
+    }
+    return families[piece.family]
+
+
+def _unbound(piece: Placeholder) -> Any:
+    msg = f"{piece.text} has no value: give params={{{piece.name!r}: ...}}"
+    raise PlaceholderError(msg)
+
+
+def _secret(scope: Scope, name: str) -> str:
+    if scope.secret is None:
+        msg = f"{{env.{name}}} is not allowed for this tool"
+        raise PlaceholderError(msg)
+    return scope.secret(name)
+
+
+def _field(value: Any, fields: tuple[str, ...], text: str) -> Any:
+    for field in fields:
+        if isinstance(value, dict):
+            if field not in value:
+                known = ", ".join(map(str, list(value)[:8]))
+                msg = f"{text}: the item has no field {field!r}; it has {known or 'none'}"
+                raise PlaceholderError(msg)
+            value = value[field]
+        elif isinstance(value, list | tuple) and field.isdecimal() and int(field) < len(value):
+            value = value[int(field)]
+        elif (
+            not field.startswith("_")
+            and hasattr(value, field)
+            and not callable(getattr(value, field))
+        ):
+            value = getattr(value, field)
+        else:
+            msg = f"{text}: {type(value).__name__} has no field {field!r}"
+            raise PlaceholderError(msg)
+    return value

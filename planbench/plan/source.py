@@ -1,0 +1,154 @@
+"""The text of a plan and its places: offsets, lines, edits, and what was found wrong."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from planbench.plan.placeholders import MAX_DEPTH
+
+Route = tuple[str | int, ...]
+
+_BREAK: Final = re.compile(r"\r\n|\n|\r")
+
+
+class Mark(NamedTuple):
+    """A place in a text; both count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a text may be before it is refused.
+
+    ``max_depth`` leaves room for arguments at their own limit inside a node;
+    ``max_expanded`` counts the values that aliases and merge keys repeat.
+    """
+
+    max_chars: int = 20_000_000
+    max_depth: int = MAX_DEPTH + 10
+    max_values: int = 5_000_000
+    max_expanded: int = 1_000_000
+
+
+class Edit(NamedTuple):
+    """A piece of the text and what should stand there instead."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Problem(NamedTuple):
+    """Something wrong in a text, at an offset and at a path of the tree."""
+
+    code: str
+    message: str
+    offset: int
+    path: Route = ()
+    edit: Edit | None = None
+    fix: str | None = None
+
+
+def duplicate(key: str, first: int, second: int, offset: int, route: Route) -> Problem:
+    """Say that a key stands twice in one map, and on which lines."""
+    where = f"on line {first}" if first == second else f"on lines {first} and {second}"
+    message = f"the key {key!r} stands twice in one map, {where}"
+    return Problem("duplicate_key", message, offset, route, fix="keep one of them")
+
+
+class UnreadableText(Exception):
+    """Raised inside the readers where nothing after the problem can be known."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+# A map has {key: (offset of the key, offset of the value)}, a list has the offsets of its items;
+# both are found by the id of the container, which the tree keeps alive.
+Offsets = dict[int, "dict[str, tuple[int, int]] | list[int]"]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a reader made of a text; ``complete`` is False when it had to stop."""
+
+    value: Any = None
+    start: int | None = None
+    offsets: Offsets = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    complete: bool = True
+
+
+class Source:
+    """A text that turns offsets into lines and columns, and shows lines as they would be mended."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        return [0, *(match.end() for match in _BREAK.finditer(self.text))]
+
+    def mark(self, offset: int) -> Mark:
+        """Give the line and column of an offset."""
+        line = bisect.bisect_right(self._starts, offset)
+        return Mark(line, offset - self._starts[line - 1] + 1)
+
+    def line_at(self, offset: int) -> tuple[int, str]:
+        """Give the line around an offset, without its end, and the offset where it starts."""
+        line = bisect.bisect_right(self._starts, offset)
+        start = self._starts[line - 1]
+        end = self._starts[line] if line < len(self._starts) else len(self.text)
+        return start, self.text[start:end].rstrip("\r\n")
+
+
+def apply(text: str, edits: list[Edit]) -> str:
+    """Make edits that do not overlap; those that do are made once."""
+    pieces, at = [], 0
+    for edit in sorted(set(edits)):
+        if edit.start >= at:
+            pieces += [text[at : edit.start], edit.text]
+            at = edit.end
+    return "".join([*pieces, text[at:]])
+
+
+class Shifts:
+    """Turns offsets in an edited text back into offsets of the text as written."""
+
+    def __init__(self, edits: list[Edit]) -> None:
+        self._moves: list[tuple[int, int, Edit]] = []
+        shift = 0
+        for edit in sorted(set(edits)):
+            self._moves.append((edit.start + shift, shift, edit))
+            shift += len(edit.text) - (edit.end - edit.start)
+
+    def original(self, offset: int) -> int:
+        """Give the offset in the text as written."""
+        i = bisect.bisect_right(self._moves, offset, key=lambda move: move[0]) - 1
+        if i < 0:
+            return offset
+        start, shift, edit = self._moves[i]
+        if offset < start + len(edit.text):
+            return min(edit.start + max(offset - start - 1, 0), edit.end)
+        return offset - shift - len(edit.text) + (edit.end - edit.start)
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """Write a value into a message: short, and never deep."""
+    if isinstance(value, dict):
+        return f"a map of {len(value)}" if value else "an empty map"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}" if value else "an empty list"
+    if value is None:
+        return "nothing"
+    if not isinstance(value, str | int | float):
+        return type(value).__name__
+    text = repr(value[: limit + 1] if isinstance(value, str) else value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
