@@ -1,0 +1,188 @@
+"""One stored value with what is known about it, and that knowledge without the value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from planbench.memory.frames import view
+from planbench.memory.sizes import format_bytes
+from planbench.plan.shapes import is_frame, is_series
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EntryType = Literal["dataframe", "text", "json", "message", "binary", "object"]
+ENTRY_TYPES: Final[tuple[str, ...]] = get_args(EntryType)
+
+PLAIN: Final = frozenset({dict, list, str, int, float, bool, NoneType, bytes, tuple})
+_ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
+
+
+class Entry:
+    """One version of a stored value; nothing in it changes after it is made.
+
+    ``created`` is seconds since the epoch, ``index`` the place in a fan-out.
+    ``digest`` is that of the arguments that gave the value and ``fingerprint`` that
+    of the tool, where both are known: an equal call need not be made again.
+    """
+
+    __slots__ = (
+        "created",
+        "description",
+        "digest",
+        "fingerprint",
+        "index",
+        "key",
+        "memory_id",
+        "nbytes",
+        "node",
+        "number",
+        "tool",
+        "value",
+        "version",
+    )
+
+    def __init__(  # noqa: PLR0913, PLR0917 - made once a put, where keywords are a third of the time
+        self,
+        key: str,
+        value: Any,
+        node: str | None,
+        tool: str | None,
+        index: int | None,
+        nbytes: int,
+        created: float,
+        version: int,
+        memory_id: str,
+        number: int,
+        description: str,
+    ) -> None:
+        self.key = key
+        self.value = value
+        self.node = node
+        self.tool = tool
+        self.index = index
+        self.nbytes = nbytes
+        self.created = created
+        self.version = version
+        self.memory_id = memory_id
+        self.number = number
+        self.description = description
+        self.digest: str | None = None
+        self.fingerprint: str | None = None
+
+    @property
+    def artifact_id(self) -> str:
+        """The id that all versions of one key share; a dropped key comes back with another."""
+        return f"{self.memory_id}-{self.number}"
+
+    def view(self) -> Any:
+        """Give the value for reading: a frame as a copy-on-write view, anything else itself."""
+        return self.value if type(self.value) in PLAIN else view(self.value)
+
+    @property
+    def entry_type(self) -> EntryType:
+        """What kind of value it is, as ``entry_type_of`` tells it."""
+        return entry_type_of(self.value)
+
+    def info(self) -> EntryInfo:
+        """Give what is known about the value, without the value."""
+        rows, columns = shape_of(self.value)
+        return EntryInfo(
+            key=self.key,
+            artifact_id=self.artifact_id,
+            version=self.version,
+            entry_type=self.entry_type,
+            nbytes=self.nbytes,
+            node=self.node,
+            tool=self.tool,
+            index=self.index,
+            rows=rows,
+            columns=columns,
+            created=datetime.fromtimestamp(self.created, UTC),
+            description=self.description,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.key!r} version {self.version}: {self.entry_type}, {format_bytes(self.nbytes)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class EntryInfo:
+    """What is known about a stored value.
+
+    ``rows`` and ``columns`` are those of a table, and ``rows`` also the length of a
+    list; None for anything else.
+    """
+
+    key: str
+    artifact_id: str
+    version: int
+    entry_type: EntryType
+    nbytes: int
+    node: str | None
+    tool: str | None
+    index: int | None
+    rows: int | None
+    columns: int | None
+    created: datetime
+    description: str
+
+
+def items_info(node: str, items: Sequence[Entry], started: float) -> EntryInfo:
+    """Give what is known about a fan-out as one list; it has no artifact id of its own."""
+    last = max(items, key=lambda entry: entry.created, default=None)
+    return EntryInfo(
+        key=node,
+        artifact_id="",
+        version=max((entry.version for entry in items), default=0),
+        entry_type="json",
+        nbytes=sum(entry.nbytes for entry in items),
+        node=node,
+        tool=None if last is None else last.tool,
+        index=None,
+        rows=len(items),
+        columns=None,
+        created=datetime.fromtimestamp(started if last is None else last.created, UTC),
+        description="" if last is None else last.description,
+    )
+
+
+def entry_type_of(value: Any) -> EntryType:
+    """Tell the kind of a value from its outermost form; what lies inside is not looked at.
+
+    ``dataframe`` is a DataFrame, a Series (a table of one column) or what has
+    ``to_pandas()``; ``message`` a chat message, that is, a known ``role`` with
+    ``content``, as a map or an object; ``json`` a dict, list, number, bool or None.
+    A tuple, set or array is an ``object``: JSON would change it.
+    """
+    kind: EntryType = "object"
+    if isinstance(value, str):
+        kind = "text"
+    elif isinstance(value, bytes | bytearray | memoryview):
+        kind = "binary"
+    elif isinstance(value, dict):
+        kind = "message" if _is_role(value.get("role")) and "content" in value else "json"
+    elif isinstance(value, list | int | float | NoneType):
+        kind = "json"
+    elif is_frame(value) or is_series(value) or hasattr(type(value), "to_pandas"):
+        kind = "dataframe"
+    elif _is_role(getattr(value, "role", None)) and hasattr(value, "content"):
+        kind = "message"
+    return kind
+
+
+def shape_of(value: Any) -> tuple[int | None, int | None]:
+    """Give the rows and columns of a value, None where it has none."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape and all(isinstance(size, int) for size in shape):
+        if is_series(value):
+            return shape[0], 1
+        return shape[0], shape[1] if len(shape) > 1 else None
+    return (len(value) if isinstance(value, list | tuple) else None), None
+
+
+def _is_role(value: Any) -> bool:
+    return isinstance(value, str) and value in _ROLES
