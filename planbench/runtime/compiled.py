@@ -1,0 +1,129 @@
+"""A checked plan made ready to run: templates, keys, guards and readers, compiled once."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from planbench.plan.facets import FacetReader
+from planbench.plan.graph import dependents
+from planbench.plan.guards import compile_guard
+from planbench.plan.paths import compile_path
+from planbench.plan.placeholders import Placeholder, Scope, Template, as_text, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planbench.plan.guards import Guard
+    from planbench.plan.model import ExecutionPlan, PlanNode
+    from planbench.plan.paths import Path
+    from planbench.tools import Tool, ToolRegistry
+
+_CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+
+
+class CompiledNode:
+    """One node with all that can be worked out before the run."""
+
+    __slots__ = (
+        "arg_reads",
+        "attempts",
+        "backoff",
+        "facets",
+        "function",
+        "guard",
+        "id",
+        "is_async",
+        "key",
+        "kids",
+        "may_reuse",
+        "needs",
+        "node",
+        "reads",
+        "resolve",
+        "select",
+        "simple",
+        "store_key",
+        "timeout",
+        "tool",
+        "validate",
+        "written",
+    )
+
+    def __init__(self, node: PlanNode, tool: Tool, kids: list[str]) -> None:
+        alias = node.for_each.alias if node.for_each else None
+        template = Template(node.args, alias)
+        self.id = node.id
+        self.node = node
+        self.tool = tool
+        self.function: Callable[..., Any] = tool.function
+        self.kids = kids
+        self.needs = len(node.depends_on)
+        self.resolve: Callable[[Scope], Any] = template.resolve
+        self.validate: Callable[[dict[str, Any]], dict[str, Any]] = tool.validate
+        self.arg_reads = tuple(
+            dict.fromkeys(p.name for p in template.placeholders if p.family == "artifacts")
+        )
+        self.written = (
+            orjson.dumps(node.args, default=repr, option=_CANONICAL) if self.arg_reads else b""
+        )
+        source = (node.for_each.source_node,) if node.for_each else ()
+        self.reads = tuple(dict.fromkeys((*self.arg_reads, *source)))
+        self.guard: Guard | None = compile_guard(node.when) if node.when else None
+        self.facets = FacetReader(node.facets) if node.facets.names() else None
+        self.timeout = node.timeout
+        self.attempts = node.retry.max_attempts
+        self.backoff = node.retry.backoff_seconds
+        self.is_async = tool.is_async
+        self.simple = tool.is_async and node.timeout is None and node.retry.max_attempts == 1
+        select = node.for_each.select if node.for_each else None
+        self.select: Path | None = compile_path(select) if select else None
+        self.key = _key_template(node.store_as, alias)
+        self.may_reuse = (
+            node.for_each is not None and node.for_each.skip_existing and tool.effects == "read"
+        )
+        self.store_key = "" if node.for_each else self.key(_NO_ITEM)
+
+
+def _key_template(text: str, alias: str | None) -> Callable[[Scope], str]:
+    pieces = scan(text, alias)
+    if len(pieces) == 2 and isinstance(pieces[0], str):  # noqa: PLR2004 - "report_" and {index}
+        head, tail = pieces
+        if isinstance(tail, Placeholder) and tail.family == "index":
+            return lambda scope: head + str(scope.index)
+    template = Template(text, alias)
+    return lambda scope: as_text(template.resolve(scope))
+
+
+def _nothing(_: str) -> Any:
+    return None
+
+
+_NO_ITEM: Final = Scope(_nothing, _nothing)
+
+
+class CompiledPlan:
+    """The nodes of a plan by id, in the plan's order."""
+
+    __slots__ = ("nodes", "plan", "record", "roots")
+
+    def __init__(self, plan: ExecutionPlan, registry: ToolRegistry) -> None:
+        kids = dependents({node.id: node.depends_on for node in plan.nodes})
+        self.plan = plan
+        self.nodes = {
+            node.id: CompiledNode(node, registry.get_tool(node.tool or ""), kids[node.id])
+            for node in plan.nodes
+        }
+        self.roots = [node for node in self.nodes.values() if not node.needs]
+        self.record = plan.to_dict(compact=True)
+
+
+def digest_of(value: Any, prefix: bytes = b"") -> str | None:
+    """Give a digest of resolved arguments; None for what has no canonical form."""
+    try:
+        text = orjson.dumps(value, option=_CANONICAL)
+    except TypeError:  # a frame or another object: no equality is claimed for it
+        return None
+    return blake2b(prefix + text, digest_size=16).hexdigest()

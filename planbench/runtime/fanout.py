@@ -1,0 +1,357 @@
+"""A fan-out: one call per item, drained by the run's workers, never a task per item."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from planbench import events as ev
+from planbench.memory.sizes import measure
+from planbench.plan.facets import FacetMerger
+from planbench.plan.placeholders import Scope
+from planbench.runtime.compiled import digest_of
+from planbench.runtime.dispatch import BLOCKED
+from planbench.runtime.node import error_text, first_step
+from planbench.runtime.output import place
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from planbench.memory.entries import Entry
+    from planbench.runtime.compiled import CompiledNode
+    from planbench.runtime.scheduler import Scheduler
+
+MAX_KEY: Final = 500
+DIGESTED: Final = 262_144
+"""Bytes of an average item up to which calls get a digest, and can be reused."""
+
+
+class SourceNotList(Exception):  # noqa: N818 - told to the node
+    """Raised when what a fan-out should spread is no list; the text names the type."""
+
+
+def open_items(node: CompiledNode, source: Any) -> list[Any]:
+    """Give the items of a fan-out: a list as it is, the rows of a frame as maps."""
+    value = source if node.select is None else node.select.read(source)
+    each = node.node.for_each
+    assert each is not None
+    if isinstance(value, list):
+        items = value
+    elif isinstance(value, tuple):
+        items = list(value)
+    elif hasattr(value, "to_dict") and hasattr(value, "columns") and hasattr(value, "iloc"):
+        items = value.to_dict("records")
+    else:
+        path = f" at {node.select.text!r}" if node.select else ""
+        raise SourceNotList(
+            f"for_each needs a list, and {each.source}{path} is {_described(value)}"
+        )
+    if len(items) > each.max_items:
+        raise SourceNotList(f"for_each has {len(items)} items, over max_items of {each.max_items}")
+    return items
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+class _Call(NamedTuple):
+    index: int
+    key: str
+    digest: str | None
+    began: float
+
+
+async def _given(value: Any) -> Any:
+    """Give a value that is there already to who awaits one."""
+    return value
+
+
+class FanOut:
+    """The items of one node: what is next, who is at work, what came out."""
+
+    __slots__ = (
+        "_cancelled",
+        "_digests",
+        "_emit",
+        "_merger",
+        "_context",
+        "_plain_digests",
+        "_sched",
+        "_tasks",
+        "aborted",
+        "active",
+        "entries",
+        "failed",
+        "most",
+        "items",
+        "next",
+        "node",
+        "tolerated",
+        "total",
+    )
+
+    def __init__(self, sched: Scheduler, node: CompiledNode, items: list[Any]) -> None:
+        each = node.node.for_each
+        assert each is not None
+        self._sched = sched
+        self.node = node
+        self.items = items
+        self.total = len(items)
+        self.next = 0
+        self.active = 0
+        self.failed = 0
+        self.most = each.max_concurrency
+        self.tolerated = _tolerated(each.max_failed, len(items))
+        self.aborted: str | None = None
+        self.entries: list[Entry | None] = [None] * len(items)
+        self._merger = FacetMerger(node.node.facets) if node.facets else None
+        self._context = sched.context.copy()
+        self._context.run(place.set, (sched.prints, node.id))
+        self._emit = sched.run.emit
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._cancelled: set[asyncio.Task[Any]] = set()
+        self._digests = sched.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
+        self._plain_digests = self._digests and not node.arg_reads
+        sched.run.bodies[node.id] = self.entries
+        sched.memory.start_items(node.id)
+
+    @property
+    def places(self) -> int:
+        """How many more workers could take an item now."""
+        if self.aborted is not None:
+            return 0
+        return min(self.most - self.active, self.total - self.next)
+
+    async def drain(self, task: asyncio.Task[Any]) -> None:
+        """Take items until none is left or somebody else waits for the worker's place."""
+        sched = self._sched
+        self.active += 1
+        self._tasks.add(task)
+        scope = Scope(sched.artifact, sched.ref)
+        fanouts = sched.fanouts
+        now = monotonic()
+        try:
+            while self.next < self.total and self.aborted is None:
+                index = self.next
+                self.next = index + 1
+                scope.item = self.items[index]
+                scope.index = index
+                pending = self._begin(index, scope, now)
+                if pending is not None:
+                    await pending
+                now = monotonic()
+                if sched.ready or sched.claimed or len(fanouts) > 1 or sched.expired:
+                    break  # somebody else waits for the place that this worker holds
+                if task.cancelling() and task not in self._cancelled:
+                    raise asyncio.CancelledError
+                if now > sched.until:
+                    await sched.turn()
+                    now = monotonic()
+            if task in self._cancelled:
+                await asyncio.sleep(0)  # lets a cancellation arrive that is still on its way
+                task.uncancel()
+        except asyncio.CancelledError:
+            if task not in self._cancelled or task.uncancel() > 0:
+                raise
+        finally:
+            self._cancelled.discard(task)
+            self._tasks.discard(task)
+            self.active -= 1
+        if not self.active and (self.next >= self.total or self.aborted is not None):
+            self.close()
+
+    def _begin(self, index: int, scope: Scope, began: float) -> Coroutine[Any, Any, None] | None:
+        """Make the call of one item; gives what is left to await, None when nothing is."""
+        sched, node = self._sched, self.node
+        key: str | None = None
+        try:
+            key = node.key(scope)
+            if key in sched.written or not 0 < len(key) <= MAX_KEY:
+                self._refuse_key(key)
+            sched.written[key] = node.id
+            args = node.resolve(scope)
+            digest = digest_of(args) if self._plain_digests else self._digest(args, scope)
+            if node.may_reuse and self._reuse(index, key, digest):
+                return None
+            kwargs = node.validate(args)
+            if node.tool.wants_idempotency_key:
+                kwargs["idempotency_key"] = f"{sched.run.run_id}:{node.id}:{index}"
+            if not node.simple:
+                call = _Call(index, key, digest, began)
+                return self._end(call, sched.caller.call(node, kwargs, index))
+            context = self._context.copy()
+            work, value = context.run(first_step, node.function, kwargs)
+            took = monotonic() - began
+            if took > BLOCKED:
+                sched.caller.held(node, took)
+            if work is not None:
+                call = _Call(index, key, digest, began)
+                return self._end(call, sched.caller.go_on(node, context, work, value))
+            nbytes = measure(value)
+            if nbytes is None or self._merger is not None:
+                return self._end(_Call(index, key, digest, began), _given(value))
+            self._store(index, key, digest, took, value, nbytes, None)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
+            self._lose(index, key, error, began)
+        return None
+
+    async def _end(self, call: _Call, pending: Coroutine[Any, Any, Any]) -> None:
+        sched = self._sched
+        try:
+            sched.relay()
+            value = await pending
+            nbytes = measure(value)
+            if nbytes is None:
+                nbytes = await sched.aside(lambda: measure(value, None))
+            facets = None if self._merger is None else await sched.facets(self.node, value, nbytes)
+            index, key, digest, began = call
+            self._store(index, key, digest, monotonic() - began, value, nbytes, facets)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            self._lose(call.index, call.key, error, call.began)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
+            self._lose(call.index, call.key, error, call.began)
+
+    def _store(  # noqa: PLR0913, PLR0917 - the hot path: an object to hold these costs as much as the rest
+        self,
+        index: int,
+        key: str,
+        digest: str | None,
+        seconds: float,
+        value: Any,
+        nbytes: int,
+        facets: dict[str, Any] | None,
+    ) -> None:
+        node, sched = self.node, self._sched
+        entry = sched.memory.put(
+            key, value, node=node.id, tool=node.tool.name, index=index, nbytes=nbytes
+        )
+        entry.digest = digest
+        entry.fingerprint = node.tool.fingerprint
+        self.entries[index] = entry
+        data = {
+            "node_id": node.id,
+            "index": index,
+            "key": key,
+            "version": entry.version,
+            "bytes": nbytes,
+            "digest": digest,
+            "seconds": seconds,
+        }
+        if facets is not None and self._merger is not None:
+            data["facets"] = facets
+            self._merger.add(facets)
+        self._emit(ev.ITEM_FINISHED, data)
+
+    def _refuse_key(self, key: str) -> None:
+        owner = self._sched.written.get(key)
+        if owner is None:
+            msg = f"store_as gives a key of {len(key)} characters; 1 to {MAX_KEY} are allowed"
+        else:
+            place = "another item" if owner == self.node.id else f"node {owner!r}"
+            msg = f"store_as gives the key {key[:80]!r}, which {place} has taken in this run"
+        raise ValueError(msg)
+
+    def _digest(self, args: dict[str, Any], scope: Scope) -> str | None:
+        if not self._digests:
+            return None
+        if not self.node.arg_reads:
+            return digest_of(args)
+        return self._sched.digest(self.node, args, [scope.item, scope.index])
+
+    def _reuse(self, index: int, key: str, digest: str | None) -> bool:
+        sched, node = self._sched, self.node
+        entry = sched.memory.peek(key)
+        if entry is None or digest is None or entry.digest != digest:
+            return False
+        if entry.fingerprint != node.tool.fingerprint:
+            return False
+        self.entries[index] = entry
+        sched.memory.reuse(entry, node.id, index)
+        data = {
+            "node_id": node.id,
+            "index": index,
+            "key": key,
+            "version": entry.version,
+            "bytes": entry.nbytes,
+            "digest": digest,
+            "reused": True,
+        }
+        if self._merger is not None and node.facets is not None:
+            data["facets"], _ = node.facets.read(entry.value)
+            self._merger.add(data["facets"])
+        sched.run.emit(ev.ITEM_FINISHED, data)
+        return True
+
+    def _lose(self, index: int, key: str | None, error: BaseException, began: float) -> None:
+        each = self.node.node.for_each
+        assert each is not None
+        self.failed += 1
+        data: dict[str, Any] = {
+            "node_id": self.node.id,
+            "index": index,
+            "seconds": monotonic() - began,
+        }
+        if key is not None:
+            data["key"] = key
+        if each.on_item_error != "skip":
+            data["error"] = error_text(error, index)
+        self._sched.run.emit(ev.ITEM_FAILED, data)
+        if self.aborted is not None:
+            return
+        if each.on_item_error == "fail":
+            self._abort(f"stopped at the first failed item, [{index}]")
+        elif self.failed > self.tolerated:
+            self._abort(f"{self.failed} items failed, over max_failed of {each.max_failed}")
+
+    def _abort(self, reason: str) -> None:
+        self.aborted = reason
+        current = asyncio.current_task()
+        for task in self._tasks:
+            if task is not current:
+                self._cancelled.add(task)
+                task.cancel()
+
+    def close(self) -> None:
+        """Record how the node ended, and let its dependents know."""
+        sched, node = self._sched, self.node
+        if sched.expired:
+            return
+        sched.leave(self)
+        sched.prints.flush()
+        self.items = []
+        data: dict[str, Any] = {"node_id": node.id}
+        if self._merger is not None:
+            data["facets"] = self._merger.result()
+        reason = self.aborted
+        if reason is None and self.total and self.failed == self.total:
+            reason = f"all {self.total} items failed"
+        if reason is not None:
+            sched.run.emit(ev.NODE_FAILED, {**data, "error": reason})
+            sched.finish(node, failed=True)
+            return
+        data["status"] = "partial" if self.failed else "ok"
+        data["entry_type"] = next((e.entry_type for e in self.entries if e is not None), None)
+        sched.run.emit(ev.NODE_FINISHED, data)
+        sched.finish(node, failed=False)
+
+
+def _tolerated(most: int | str | None, total: int) -> int:
+    """Turn ``max_failed`` into a number of items; without one any number may fail."""
+    if most is None:
+        return total
+    if isinstance(most, str):
+        return math.floor(total * float(most.rstrip("%")) / 100)
+    return most

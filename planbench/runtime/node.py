@@ -1,0 +1,172 @@
+"""One call of a tool: its place, its time limit, its tries, and the words for how it failed."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final
+
+from planbench import events as ev
+from planbench.runtime.dispatch import BLOCKED, resume_in, settle
+from planbench.runtime.output import place
+from planbench.runtime.state import MAX_ERROR_LENGTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
+
+    from planbench.runtime.compiled import CompiledNode
+    from planbench.runtime.dispatch import ToolThreads
+    from planbench.runtime.output import Prints
+    from planbench.runtime.run import Run
+
+MUCH_WORSE: Final = 2
+
+
+class CallTimedOut(Exception):  # noqa: N818 - told to the node, raised to nobody
+    """Raised inside the runtime when a call was over its limit; the text says what became of it."""
+
+
+def error_text(error: BaseException, index: int | None = None) -> str:
+    """Name an error in at most 300 characters, the ``[i]`` of an item counted in."""
+    if isinstance(error, asyncio.CancelledError):
+        text = "tool raised CancelledError"
+    elif isinstance(error, CallTimedOut):
+        text = str(error)
+    else:
+        try:
+            said = str(error)
+        except Exception:  # noqa: BLE001 - an error whose __str__ fails is still an error
+            said = "(its message cannot be read)"
+        text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    if index is not None:
+        text = f"[{index}] {text}"
+    if len(text) > MAX_ERROR_LENGTH:
+        text = text[: MAX_ERROR_LENGTH - 3] + "..."
+    return text
+
+
+def is_cancelled(task: asyncio.Task[Any]) -> bool:
+    """Whether a CancelledError is ours: somebody cancelled the task, not the tool itself."""
+    return task.cancelling() > 0
+
+
+def first_step(function: Callable[..., Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Call an async tool and take its first step, inside the context of the call.
+
+    Gives ``(None, value)`` when that was all, else the coroutine and what it waits for.
+    """
+    work = function(**kwargs)
+    if type(work) is not CoroutineType:
+        if not hasattr(work, "__await__"):
+            return None, work
+        work = settle(work)
+    try:
+        return work, work.send(None)
+    except StopIteration as stop:
+        return None, stop.value
+
+
+def first_step_at(
+    where: tuple[Prints, str], function: Callable[..., Any], kwargs: dict[str, Any]
+) -> tuple[Any, Any]:
+    """Take the first step with prints sent to a node."""
+    place.set(where)
+    return first_step(function, kwargs)
+
+
+def whole_call(
+    where: tuple[Prints, str], function: Callable[..., Any], kwargs: dict[str, Any]
+) -> Any:
+    """Call a plain tool, inside the context of the call."""
+    place.set(where)
+    return function(**kwargs)
+
+
+class Caller:
+    """Makes the calls of a run, each in a copy of the context that the run was started in."""
+
+    def __init__(
+        self, run: Run, context: Context, prints: Prints, threads: Callable[[], ToolThreads]
+    ) -> None:
+        self._run = run
+        self._context = context
+        self._prints = prints
+        self._threads = threads
+        self._warned: dict[str, float] = {}
+
+    async def call(
+        self, node: CompiledNode, kwargs: dict[str, Any], index: int | None = None
+    ) -> Any:
+        """Call under the node's limit and retry policy; the wait grows with each try."""
+        attempt = 1
+        while True:
+            try:
+                return await self._once(node, kwargs)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                if attempt >= node.attempts:
+                    raise
+                wait = node.backoff * attempt
+                data = {
+                    "node_id": node.id,
+                    "attempt": attempt,
+                    "error": error_text(error),
+                    "wait": wait,
+                }
+                if index is not None:
+                    data["index"] = index
+                self._run.emit(ev.NODE_RETRIED, data)
+            await asyncio.sleep(wait)
+            attempt += 1
+
+    async def _once(self, node: CompiledNode, kwargs: dict[str, Any]) -> Any:
+        limit = node.timeout
+        if limit is None:
+            return await self._plain(node, kwargs)
+        began = monotonic()
+        scope = asyncio.timeout(limit)
+        try:
+            async with scope:
+                value = await self._plain(node, kwargs)
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            rest = "" if node.is_async else "; still running in a thread, its result is dropped"
+            raise CallTimedOut(f"TimeoutError: over the limit of {limit:g} s{rest}") from error
+        took = monotonic() - began
+        if took > limit and node.is_async:
+            text = (
+                f"TimeoutError: took {took:.1f} s, over the limit of {limit:g} s, and blocked the "
+                f"event loop meanwhile: make {node.tool.name!r} a plain def"
+            )
+            raise CallTimedOut(text)
+        return value
+
+    async def _plain(self, node: CompiledNode, kwargs: dict[str, Any]) -> Any:
+        context = self._context.copy()
+        where = (self._prints, node.id)
+        if not node.is_async:
+            return await self._threads().call(
+                lambda: context.run(whole_call, where, node.function, kwargs)
+            )
+        began = monotonic()
+        work, value = context.run(first_step_at, where, node.function, kwargs)
+        if monotonic() - began > BLOCKED:
+            self.held(node, monotonic() - began)
+        return value if work is None else await self.go_on(node, context, work, value)
+
+    async def go_on(self, node: CompiledNode, context: Context, work: Any, waiting: Any) -> Any:
+        """Take a started async tool to its end."""
+        return await resume_in(context, work, waiting, lambda held: self.held(node, held))
+
+    def held(self, node: CompiledNode, seconds: float) -> None:
+        """Say that a node's async tool blocks the loop, and again when it gets much worse."""
+        if seconds > MUCH_WORSE * self._warned.get(node.id, 0.0):
+            self._warned[node.id] = seconds
+            text = (
+                f"blocked the event loop for {seconds:.1f} s: make {node.tool.name!r} a plain def"
+            )
+            self._run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "warning": text})

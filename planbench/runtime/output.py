@@ -1,0 +1,122 @@
+"""What tools print, sent to their node instead of whichever cell happens to run."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+MAX_OUTPUT: Final = 20_000
+"""Characters kept of what one node prints in a run."""
+
+place: ContextVar[tuple[Prints, str] | None] = ContextVar("planbench_place", default=None)
+"""Where prints of the current context go: a run's prints and the id of a node."""
+
+_lock = threading.Lock()
+_users = 0
+
+
+class Prints:
+    """Collects what the tools of one run print, by node, and hands it over on the loop."""
+
+    __slots__ = ("_emit", "_left", "_loop", "_pieces", "_scheduled")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, emit: Callable[[str, str], None]) -> None:
+        self._loop = loop
+        self._emit = emit
+        self._pieces: dict[str, list[str]] = {}
+        self._left: dict[str, int] = {}
+        self._scheduled = False
+
+    def write(self, node_id: str, text: str) -> None:
+        """Take a piece, from any thread; what is over a node's limit is dropped, and said once."""
+        with _lock:
+            left = self._left.get(node_id, MAX_OUTPUT)
+            if left <= 0 or not text:
+                return
+            if len(text) > left:
+                text = f"{text[:left]}\n... output over {MAX_OUTPUT} characters is cut\n"
+            self._left[node_id] = left - len(text)
+            self._pieces.setdefault(node_id, []).append(text)
+            if self._scheduled or self._loop.is_closed():
+                return
+            self._scheduled = True
+        self._loop.call_soon_threadsafe(self.flush)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something was printed and not handed over yet."""
+        return bool(self._pieces)
+
+    def flush(self) -> None:
+        """Hand over what is there; called on the loop."""
+        with _lock:
+            self._scheduled = False
+            pieces, self._pieces = self._pieces, {}
+        for node_id, texts in pieces.items():
+            self._emit(node_id, "".join(texts))
+
+
+class _Router(io.TextIOBase):
+    """Stands before a stream and sends what a tool writes to its node."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        where = place.get()
+        if where is None:
+            return int(self.stream.write(text) or len(text))
+        prints, node_id = where
+        prints.write(node_id, text)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        if place.get() is None:
+            self.stream.flush()
+
+    def isatty(self) -> bool:
+        return bool(place.get() is None and self.stream.isatty())
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return int(self.stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def capture() -> None:
+    """Begin to route prints; each call is ended by one of ``release``."""
+    global _users  # noqa: PLW0603 - the standard streams are the process's, and so is this count
+    with _lock:
+        _users += 1
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is not None and not isinstance(stream, _Router):
+                setattr(sys, name, _Router(stream))
+
+
+def release() -> None:
+    """End routing when the last run has ended, unless somebody replaced the stream since."""
+    global _users  # noqa: PLW0603 - as in capture
+    with _lock:
+        _users -= 1
+        if _users:
+            return
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if isinstance(stream, _Router):
+                setattr(sys, name, stream.stream)

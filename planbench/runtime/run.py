@@ -1,0 +1,283 @@
+"""A run: its journal, its state, and the ways to wait for it, follow it and end it."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import secrets
+import threading
+from time import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planbench import events as ev
+from planbench.errors import ArtifactNotFound
+from planbench.events import Event
+from planbench.runtime.state import APPLY, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+
+    import pandas as pd
+
+    from planbench.memory.entries import Entry
+    from planbench.plan.model import ArtifactRef, ExecutionPlan, PlanRunManifest
+
+_new = tuple.__new__  # half the time of Event(...), which is Python code
+
+
+class Usage(NamedTuple):
+    """What a run cost: tool calls, model tokens, money, seconds."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+
+
+class Outcome:
+    """How a run ended: ``status``, ``value``, ``reason``, ``usage``.
+
+    For a plan ``value`` is its PlanRunManifest, made when it is first asked for.
+    """
+
+    def __init__(
+        self, status: str, make_value: Callable[[], Any], reason: str | None, usage: Usage
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.usage = usage
+        self._make_value = make_value
+
+    @functools.cached_property
+    def value(self) -> Any:
+        """What the run gave."""
+        return self._make_value()
+
+    def __repr__(self) -> str:
+        return f"Outcome(status={self.status!r}, reason={self.reason!r}, usage={self.usage!r})"
+
+
+class Run:
+    """One execution of a plan, live or ended.
+
+    ``await run`` gives the Outcome and does not raise for failed nodes nor for a
+    cancelled run. Whoever is cancelled while waiting cancels the run with it.
+    Iterating replays the events from the first and then follows.
+    """
+
+    def __init__(self, plan: ExecutionPlan, run_id: str | None = None) -> None:
+        self.run_id = run_id or f"run_{secrets.token_hex(6)}"
+        self.plan = plan
+        self.events: list[Event] = []
+        self.state = RunState(node.id for node in plan.nodes)
+        self.state.plan = plan
+        self.bodies: dict[str, Entry | list[Entry | None]] = {}
+        self._subscribers: list[Callable[[Event], None]] = []
+        self._root: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._grown: asyncio.Event | None = None
+
+    def __repr__(self) -> str:
+        state = self.state
+        return f"<Run {self.run_id} of {self.plan.name!r}: {state.status}, {state.nodes_done} of {len(state.nodes)} nodes>"
+
+    # -- what it is ---------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """``pending``, ``running``, or how it ended."""
+        return self.state.status
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state.status not in ("pending", "running", "waiting")
+
+    @property
+    def refs(self) -> dict[str, ArtifactRef]:
+        """The refs of the nodes that have ended, by node id."""
+        return {node.node_id: node.ref() for node in self.state.nodes.values() if node.ended}
+
+    @property
+    def nodes_done(self) -> int:
+        """How many nodes have ended, whichever way."""
+        return self.state.nodes_done
+
+    @property
+    def nodes_total(self) -> int:
+        """How many nodes the plan has."""
+        return len(self.state.nodes)
+
+    def manifest(self) -> PlanRunManifest:
+        """Give the manifest as it stands."""
+        return self.state.manifest()
+
+    def failure_text(self) -> str:
+        """Name the red nodes, their tools and causes: one short block, empty when none is red."""
+        return failure_text(self.plan, self.state)
+
+    def value(self, node_id: str) -> Any:
+        """Give what a node of this very run stored: the body, or the list of a fan-out's bodies.
+
+        Raises ArtifactNotFound where the node stored nothing, or its values were
+        dropped since from the memory.
+        """
+        body = self.bodies.get(node_id)
+        if body is None:
+            raise ArtifactNotFound(node_id, list(self.bodies))
+        if isinstance(body, list):
+            return [entry.value for entry in body if entry is not None]
+        return body.value
+
+    def items(self, node_id: str) -> pd.DataFrame:
+        """Tell how each item of a fan-out ended, one row an item, in item order.
+
+        Columns: index, key, status (ok, reused, failed), bytes, seconds, error.
+        Raises KeyError for a node that the plan does not have.
+        """
+        import pandas as pd  # noqa: PLC0415 - half a second that scripts without tables save
+
+        if node_id not in self.state.nodes:
+            raise ArtifactNotFound(node_id, list(self.state.nodes))
+        rows = []
+        for event in self.events:
+            data = event.data
+            if data.get("node_id") != node_id:
+                continue
+            if event.type == ev.ITEM_FINISHED:
+                status = "reused" if "reused" in data else "ok"
+                rows.append(
+                    (data["index"], data["key"], status, data["bytes"], data.get("seconds"), None)
+                )
+            elif event.type == ev.ITEM_FAILED:
+                rows.append(
+                    (
+                        data["index"],
+                        data.get("key"),
+                        "failed",
+                        0,
+                        data.get("seconds"),
+                        data.get("error"),
+                    )
+                )
+        rows.sort(key=lambda row: row[0])
+        return pd.DataFrame(rows, columns=["index", "key", "status", "bytes", "seconds", "error"])
+
+    # -- waiting, following, ending -----------------------------------------------
+
+    def __await__(self) -> Generator[Any, None, Outcome]:
+        return self.result().__await__()
+
+    async def result(self) -> Outcome:
+        """Wait for the end and give the Outcome."""
+        if self._root is not None and not self._root.done():
+            try:
+                await asyncio.wait([self._root])
+            except asyncio.CancelledError:
+                self._root.cancel()
+                await asyncio.wait([self._root])
+                raise
+        if self._root is not None and not self._root.cancelled():
+            error = self._root.exception()
+            if error is not None:
+                raise error
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        """Give the Outcome as it stands."""
+        state = self.state
+        usage = Usage(calls=state.calls, seconds=state.seconds)
+        return Outcome(state.status, self.manifest, state.reason, usage)
+
+    def cancel(self) -> None:
+        """End the run from any thread; what has finished stays, and the journal says so."""
+        root, loop = self._root, self._loop
+        if root is None or loop is None or root.done():
+            return
+        if threading.get_ident() == self._thread:
+            root.cancel()
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(root.cancel)
+
+    def subscribe(self, callback: Callable[[Event], None]) -> Callable[[], None]:
+        """Call back with each event from now on, on the run's loop; returns the way out."""
+        self._subscribers.append(callback)
+
+        def leave() -> None:
+            if callback in self._subscribers:
+                self._subscribers.remove(callback)
+
+        return leave
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        seen = 0
+        while True:
+            while seen < len(self.events):
+                seen += 1
+                yield self.events[seen - 1]
+            if self.finished:
+                return
+            if self._grown is None:
+                self._grown = asyncio.Event()
+            await self._grown.wait()
+
+    # -- for the engine -----------------------------------------------------------
+
+    def emit(self, kind: str, data: dict[str, Any]) -> None:
+        """Record that something happened; the engine alone calls this, on its loop."""
+        events = self.events
+        event = _new(Event, (len(events) + 1, self.run_id, time(), kind, data))
+        events.append(event)
+        apply = APPLY.get(kind)
+        if apply is not None:
+            apply(self.state, event)
+        if self._subscribers:
+            for callback in tuple(self._subscribers):
+                callback(event)
+        if self._grown is not None:
+            self._grown.set()
+            self._grown = None
+
+    @property
+    def root(self) -> asyncio.Task[None]:
+        """The task that everything of the run is below."""
+        assert self._root is not None
+        return self._root
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Make the root task; everything of the run is below it."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._root = self._loop.create_task(work, name=f"planbench {self.run_id}")
+        self._root.add_done_callback(_retrieve)
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Keep asyncio from reporting what ``result`` raises to those who wait."""
+    if not task.cancelled():
+        task.exception()
+
+
+def failure_text(plan: ExecutionPlan, state: RunState, limit: int = 5) -> str:
+    """Name the red nodes, their tools and causes, the first ``limit`` of them."""
+    tools = {node.id: node.tool or "a delegate" for node in plan.nodes}
+    red = [n for n in state.nodes.values() if n.status in ("error", "cancelled")]
+    lost = [n for n in state.nodes.values() if n.status == "partial"]
+    blocked = [n.node_id for n in state.nodes.values() if n.status == "blocked"]
+    lines = []
+    for node in [*red, *lost][:limit]:
+        cause = (node.errors or [node.reason or "no reason recorded"])[0]
+        share = (
+            f" ({node.failed} of {node.total} items)"
+            if node.total is not None and node.failed
+            else ""
+        )
+        lines.append(f"node {node.node_id!r} ({tools[node.node_id]}){share}: {cause}")
+    if len(red) + len(lost) > limit:
+        lines.append(f"and {len(red) + len(lost) - limit} more nodes")
+    if blocked:
+        shown = ", ".join(blocked[:limit]) + (", ..." if len(blocked) > limit else "")
+        lines.append(f"never dispatched behind them: {shown}")
+    return "\n".join(lines)

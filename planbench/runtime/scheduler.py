@@ -1,0 +1,456 @@
+"""Who runs next: counters of unfinished needs, workers instead of a task per call.
+
+A worker takes one claimed call after the other, so a tool that never waits costs
+no turn of the loop; every few milliseconds the workers together give the loop one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from planbench import events as ev
+from planbench.errors import GuardError
+from planbench.memory.sizes import measure
+from planbench.plan.placeholders import Scope
+from planbench.runtime.compiled import digest_of
+from planbench.runtime.dispatch import BLOCKED, ToolThreads
+from planbench.runtime.fanout import FanOut, SourceNotList, open_items
+from planbench.runtime.node import Caller, error_text, first_step_at, is_cancelled
+from planbench.runtime.output import Prints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planbench.memory import WorkingMemory
+    from planbench.memory.entries import Entry
+    from planbench.runtime.compiled import CompiledNode, CompiledPlan
+    from planbench.runtime.run import Run
+
+TURN: Final = 0.002
+"""Seconds after which the workers give the loop a turn; a gap is about four of them."""
+SMALL: Final = 2_000
+"""Elements up to which a source is opened on the loop."""
+LARGE: Final = 1_000_000
+"""Bytes above which facets are read off the loop."""
+BUILT_IN: Final = ("count", "bytes", "items_ok", "items_failed")
+
+
+class Scheduler:
+    """Runs one compiled plan to its end, recording everything in the run's journal."""
+
+    def __init__(self, run: Run, compiled: CompiledPlan, memory: WorkingMemory) -> None:
+        self.run = run
+        self.memory = memory
+        self.nodes = compiled.nodes
+        self.loop = asyncio.get_running_loop()
+        self.context = contextvars.copy_context()
+        self.prints = Prints(self.loop, self._printed)
+        self.caller = Caller(run, self.context, self.prints, self.threads)
+        self.cap = compiled.plan.metadata.max_parallel_tasks
+        self.limit = compiled.plan.metadata.execution_timeout
+        self.free = self.cap
+        self.scope = Scope(self.artifact, self.ref)
+        self.written: dict[str, str] = {}
+        self.expired = False
+        self._unmet = {node.id: node.needs for node in compiled.nodes.values()}
+        self._behind_failure: set[str] = set()
+        self._skipped: set[str] = set()
+        self.ready: deque[CompiledNode] = deque(compiled.roots)
+        self.claimed: deque[CompiledNode] = deque()
+        self._opening: deque[CompiledNode] = deque()
+        self.fanouts: list[FanOut] = []
+        self._group = asyncio.TaskGroup()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._idle = 0
+        self._threads: ToolThreads | None = None
+        self._aside: ToolThreads | None = None
+        self.until = monotonic() + TURN
+
+    # -- the whole run --------------------------------------------------------------
+
+    async def work(self) -> None:
+        """Run until nothing is left; a cancellation from outside passes through."""
+        timer = self.loop.call_later(self.limit, self._expire) if self.limit else None
+        try:
+            async with self._group:
+                self._claim()
+                self.relay()
+        finally:
+            if timer is not None:
+                timer.cancel()
+            for pool in (self._threads, self._aside):
+                if pool is not None:
+                    pool.close()
+        if self.expired:
+            self._fail_unfinished()
+
+    def _expire(self) -> None:
+        self.expired = True
+        for worker in self._workers:
+            worker.cancel()
+
+    def _fail_unfinished(self) -> None:
+        for state in self.run.state.nodes.values():
+            if state.ended:
+                continue
+            text = f"TimeoutError: the plan's execution_timeout of {self.limit:g} s was over"
+            if state.status == "waiting":
+                text += "; never dispatched"
+            self.run.emit(ev.NODE_FAILED, {"node_id": state.node_id, "error": text})
+
+    # -- claiming and hiring --------------------------------------------------------
+
+    def _claim(self) -> None:
+        """Give free places to ready nodes, in order; a fan-out needs no place itself."""
+        ready = self.ready
+        while ready:
+            node = ready[0]
+            if node.node.for_each is not None:
+                ready.popleft()
+                if self._may_run(node):
+                    self._open(node)
+            elif self.free > 0:
+                ready.popleft()
+                if self._may_run(node):
+                    self.free -= 1
+                    self.run.emit(ev.NODE_STARTED, {"node_id": node.id})
+                    self.claimed.append(node)
+            else:
+                return
+
+    def relay(self) -> None:
+        """Before a worker waits: see that another is there for what can go on meanwhile.
+
+        So there are as many workers as calls that wait, and one that looks for more;
+        calls that never wait are made by a single worker.
+        """
+        if self._idle or not (self.claimed or self._opening or self._least_busy() is not None):
+            return
+        self._idle += 1
+        worker = self._group.create_task(self._worker())
+        self._workers.add(worker)
+        worker.add_done_callback(self._workers.discard)
+
+    async def _worker(self) -> None:
+        self._idle -= 1
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            while not self.expired:
+                if self._opening:
+                    await self._open_aside(self._opening.popleft())
+                elif self.claimed:
+                    await self._execute(self.claimed.popleft(), task)
+                    self.free += 1
+                elif (fan := self._least_busy()) is not None:
+                    self.free -= 1
+                    await fan.drain(task)
+                    self.free += 1
+                else:
+                    return
+                if self.ready:
+                    self._claim()
+                if task.cancelling():
+                    raise asyncio.CancelledError
+                if monotonic() > self.until:
+                    await self.turn()
+        except asyncio.CancelledError:
+            if not self.expired or task.uncancel() > 0:
+                raise
+
+    def _least_busy(self) -> FanOut | None:
+        if self.free <= 0:
+            return None
+        best = None
+        for fan in self.fanouts:
+            if fan.places > 0 and (best is None or fan.active < best.active):
+                best = fan
+        return best
+
+    async def turn(self) -> None:
+        """Let the loop do other things."""
+        self._idle += 1
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._idle -= 1
+        self.until = monotonic() + TURN
+
+    # -- may it run -----------------------------------------------------------------
+
+    def _may_run(self, node: CompiledNode) -> bool:
+        if self._skipped and node.reads:
+            for read in node.reads:
+                if read in self._skipped:
+                    self._skip(node, f"reads {{artifacts.{read}}}, and {read!r} was skipped")
+                    return False
+        if node.guard is None:
+            return True
+        values = self._guard_values(node)
+        seen = {"errors": values[("errors",)]} if ("errors",) in values else {}
+        try:
+            passed = node.guard.evaluate(values)
+        except GuardError as error:
+            self._skip(
+                node,
+                f"guard {node.guard.text!r} cannot be evaluated: {error.message}"[:300],
+                **seen,
+            )
+            return False
+        if not passed:
+            self._skip(node, f"guard {node.guard.text!r} is false"[:300], **seen)
+        return passed
+
+    def _guard_values(self, node: CompiledNode) -> dict[tuple[str, ...], Any]:
+        values: dict[tuple[str, ...], Any] = {}
+        states = self.run.state.nodes
+        assert node.guard is not None
+        for path in node.guard.reads:
+            if path == ("errors",):
+                values[path] = self.run.state.errors
+            elif len(path) >= 2 and path[1] in states:  # noqa: PLR2004 - a family and an id
+                state = states[path[1]]
+                if path[0] == "status":
+                    values[path] = "error" if state.status == "blocked" else state.status
+                elif len(path) > 2:  # noqa: PLR2004 - and a facet
+                    facet = path[2]
+                    if facet in state.facets:
+                        values[path] = state.facets[facet]
+                    elif facet in BUILT_IN and state.status != "skipped":
+                        values[path] = self._built_in(node=path[1], facet=facet)
+        return values
+
+    def _built_in(self, node: str, facet: str) -> int:
+        state = self.run.state.nodes[node]
+        if facet == "bytes":
+            return state.nbytes
+        if facet == "items_failed":
+            return state.failed
+        if facet == "items_ok":
+            return state.done
+        if state.total is not None:
+            return state.done
+        body = self.run.bodies.get(node)
+        value = None if body is None or isinstance(body, list) else body.value
+        try:
+            return len(value)  # type: ignore[arg-type]  # what has no length counts as one
+        except TypeError:
+            return 1
+
+    def _skip(self, node: CompiledNode, reason: str, **seen: int) -> None:
+        self._skipped.add(node.id)
+        self.run.emit(ev.NODE_SKIPPED, {"node_id": node.id, "reason": reason, **seen})
+        self.finish(node, failed=False)
+
+    # -- one plain node -------------------------------------------------------------
+
+    async def _execute(self, node: CompiledNode, task: asyncio.Task[Any]) -> None:
+        try:
+            args = node.resolve(self.scope)
+            kwargs = node.validate(args)
+            if node.tool.wants_idempotency_key:
+                kwargs["idempotency_key"] = f"{self.run.run_id}:{node.id}"
+            if node.simple:
+                context = self.context.copy()
+                began = monotonic()
+                work, value = context.run(first_step_at, (self.prints, node.id), node.function, kwargs)
+                if (took := monotonic() - began) > BLOCKED:
+                    self.caller.held(node, took)
+                if work is not None:
+                    self.relay()
+                    value = await self.caller.go_on(node, context, work, value)
+            else:
+                self.relay()
+                value = await self.caller.call(node, kwargs)
+            nbytes = measure(value)
+            if nbytes is None:
+                nbytes = await self.aside(lambda: measure(value, None))
+            facets = await self.facets(node, value, nbytes) if node.facets is not None else None
+            data = self._stored(node, args, value, nbytes)
+        except asyncio.CancelledError as error:
+            if is_cancelled(task):
+                raise
+            self._failed(node, error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its node's
+            self._failed(node, error)
+        else:
+            if facets is not None:
+                data["facets"] = facets
+            if self.prints.waiting:
+                self.prints.flush()
+            self.run.emit(ev.NODE_FINISHED, data)
+            self.finish(node, failed=False)
+
+    def _stored(
+        self, node: CompiledNode, args: dict[str, Any], value: Any, nbytes: int
+    ) -> dict[str, Any]:
+        key = node.store_key
+        if key in self.written:
+            msg = f"the key {key!r} was taken by node {self.written[key]!r} in this run"
+            raise ValueError(msg)
+        self.written[key] = node.id
+        entry = self.memory.put(
+            key,
+            value,
+            node=node.id,
+            tool=node.tool.name,
+            nbytes=nbytes,
+            description=node.node.description or "",
+        )
+        self.run.bodies[node.id] = entry
+        return {
+            "node_id": node.id,
+            "status": "ok",
+            "key": key,
+            "version": entry.version,
+            "bytes": nbytes,
+            "entry_type": entry.entry_type,
+            "digest": self.digest(node, args, None),
+        }
+
+    def _failed(self, node: CompiledNode, error: BaseException) -> None:
+        self.prints.flush()
+        self.run.emit(ev.NODE_FAILED, {"node_id": node.id, "error": error_text(error), "calls": 1})
+        self.finish(node, failed=True)
+
+    def _printed(self, node_id: str, text: str) -> None:
+        self.run.emit(ev.NODE_OUTPUT, {"node_id": node_id, "text": text})
+
+    async def facets(self, node: CompiledNode, value: Any, nbytes: int) -> dict[str, Any]:
+        """Read a value's facets, off the loop when it is large; what does not fit is a warning."""
+        reader = node.facets
+        assert reader is not None
+        if nbytes > LARGE:
+            found, problems = await self.aside(lambda: reader.read(value))
+        else:
+            found, problems = reader.read(value)
+        for problem in problems:
+            text = f"facet left out: {problem}"[:300]
+            self.run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "warning": text})
+        return found
+
+    def digest(self, node: CompiledNode, args: dict[str, Any], item: Any) -> str | None:
+        """Give the digest of a call's arguments; results that it reads count by their version."""
+        if not node.arg_reads:
+            return digest_of(args)
+        bodies = self.run.bodies
+        versions: list[Any] = [self.memory.memory_id]
+        for read in node.arg_reads:
+            body = bodies[read]
+            if isinstance(body, list):
+                versions.append([None if e is None else (e.number, e.version) for e in body])
+            else:
+                versions.append(body.number)
+                versions.append(body.version)
+        return digest_of(versions if item is None else [versions, item], node.written)
+
+    def bytes_of(self, node_id: str) -> int:
+        """Give the bytes that a node has stored in this run."""
+        return self.run.state.nodes[node_id].nbytes
+
+    def _version(self, node_id: str) -> Any:
+        body = self.run.bodies[node_id]
+        if isinstance(body, list):
+            return [
+                None if entry is None else f"{entry.artifact_id}@{entry.version}" for entry in body
+            ]
+        return f"{body.artifact_id}@{body.version}"
+
+    # -- fan-outs -------------------------------------------------------------------
+
+    def _open(self, node: CompiledNode) -> None:
+        self.run.emit(ev.NODE_STARTED, {"node_id": node.id})
+        each = node.node.for_each
+        assert each is not None
+        source = self.artifact(each.source_node)
+        if type(source) is list and len(source) <= SMALL and node.select is None:
+            self._spread(node, lambda: open_items(node, source))
+        else:
+            self._opening.append(node)
+
+    async def _open_aside(self, node: CompiledNode) -> None:
+        each = node.node.for_each
+        assert each is not None
+        source = self.artifact(each.source_node)
+        body = self.run.bodies[each.source_node]
+        nbytes = LARGE + 1 if isinstance(body, list) else body.nbytes
+        try:
+            if nbytes > LARGE:
+                items = await self.aside(lambda: open_items(node, source))
+            else:
+                items = open_items(node, source)
+        except Exception as error:  # noqa: BLE001 - a path or source that does not fit is the node's error
+            self._not_opened(node, error)
+            return
+        self._spread(node, lambda: items)
+
+    def _spread(self, node: CompiledNode, items: Callable[[], list[Any]]) -> None:
+        try:
+            fan = FanOut(self, node, items())
+        except Exception as error:  # noqa: BLE001 - as in _open_aside
+            self._not_opened(node, error)
+            return
+        self.run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "total": fan.total})
+        if fan.total:
+            self.fanouts.append(fan)
+        else:
+            fan.close()
+
+    def _not_opened(self, node: CompiledNode, error: Exception) -> None:
+        text = str(error) if isinstance(error, SourceNotList) else error_text(error)
+        self.run.emit(ev.NODE_FAILED, {"node_id": node.id, "error": text[:300]})
+        self.finish(node, failed=True)
+
+    def leave(self, fan: FanOut) -> None:
+        """Take a finished fan-out out of the round."""
+        if fan in self.fanouts:
+            self.fanouts.remove(fan)
+
+    # -- values ---------------------------------------------------------------------
+
+    def artifact(self, node_id: str) -> Any:
+        """Give the stored body of a node of this run; of a fan-out the list of its survivors."""
+        body: Entry | list[Entry | None] = self.run.bodies[node_id]
+        if isinstance(body, list):
+            return [entry.view() for entry in body if entry is not None]
+        return body.view()
+
+    def ref(self, node_id: str) -> dict[str, Any]:
+        """Give the small ref of a node as a dict."""
+        return self.run.state.nodes[node_id].ref().model_dump(mode="json")
+
+    def finish(self, node: CompiledNode, *, failed: bool) -> None:
+        """Tell the dependents that a node has ended; behind a failure they are blocked."""
+        ended = [(node, failed)]
+        while ended:
+            node, failed = ended.pop()
+            for kid in node.kids:
+                if failed:
+                    self._behind_failure.add(kid)
+                self._unmet[kid] -= 1
+                if self._unmet[kid]:
+                    continue
+                if kid in self._behind_failure:
+                    self.run.emit(ev.NODE_BLOCKED, {"node_id": kid})
+                    ended.append((self.nodes[kid], True))
+                else:
+                    self.ready.append(self.nodes[kid])
+
+    def threads(self) -> ToolThreads:
+        """Give the run's pool, made when the first plain function is called."""
+        if self._threads is None:
+            self._threads = ToolThreads(self.cap)
+        return self._threads
+
+    async def aside(self, function: Callable[[], Any]) -> Any:
+        """Do a piece of the engine's own work off the loop."""
+        if self._aside is None:
+            self._aside = ToolThreads(2, "planbench-aside")
+        self.relay()
+        return await self._aside.call(function)

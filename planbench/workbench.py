@@ -1,0 +1,178 @@
+"""The workbench of one kernel or process: its tools, its memory, its plans, its runs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from planbench.errors import CommandError, ConfigurationError
+from planbench.files import PlanFileStore
+from planbench.memory import WorkingMemory
+from planbench.plan.model import ExecutionPlan
+from planbench.runtime import Engine
+from planbench.session import PlanSession
+from planbench.tools import ToolRegistry
+from planbench.validation import check_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from planbench.checkpoints import CheckpointStore
+    from planbench.plan.model import PlanRunManifest
+    from planbench.runtime import Run
+    from planbench.validation import ValidationReport
+
+KEPT_RUNS: Final = 50
+
+
+class Workbench:
+    """Wires registry, memory, plan files, engine and runs together.
+
+    ``env`` says which secrets may reach which tools: ``{"TOKEN": ["github_*"]}``.
+    ``runs`` holds the latest 50, the oldest first; a live run is never let go.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry | None = None,
+        memory: WorkingMemory | None = None,
+        plans_dir: str | Path = "plans",
+        *,
+        env: Mapping[str, Collection[str]] | None = None,
+        allowed_tools: Collection[str] | None = None,
+        store: CheckpointStore | str | None = None,
+    ) -> None:
+        self.registry = ToolRegistry() if registry is None else registry
+        self.memory = WorkingMemory() if memory is None else memory
+        self.plans = PlanFileStore(plans_dir)
+        self.env = env
+        self.allowed_tools = allowed_tools
+        self.engine = Engine(
+            store, self.registry, self.memory, allowed_tools=allowed_tools, env=env
+        )
+        self.sessions: set[PlanSession] = set()
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._opened = False
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of this kernel, the oldest first."""
+        return list(self._runs.values())
+
+    def run(self, name: str | None = None) -> Run:
+        """Find a run by its id or the start of it; without a name give the latest.
+
+        Raises CommandError that names the runs there are.
+        """
+        if name is None and self._runs:
+            return next(reversed(self._runs.values()))
+        found = [
+            run for key, run in self._runs.items() if name and (key == name or key.startswith(name))
+        ]
+        if name and not found:
+            found = [r for k, r in self._runs.items() if k.removeprefix("run_").startswith(name)]
+        if len(found) == 1 or (found and found[0].run_id == name):
+            return found[0]
+        known = ", ".join(reversed(self._runs)) or "none yet"
+        if found:
+            raise CommandError(f"{name!r} is the start of {len(found)} runs", hint=f"runs: {known}")
+        raise CommandError(
+            f"there is no run {name!r}" if name else "nothing has run yet", hint=f"runs: {known}"
+        )
+
+    def check(
+        self,
+        source: str | Path | Mapping[str, Any] | ExecutionPlan,
+        params: Mapping[str, Any] | None = None,
+    ) -> ValidationReport:
+        """Check a plan against the tools as they are now; never raises on content."""
+        return check_plan(source, self.registry, self.allowed_tools, params, env=self.env)
+
+    def session(
+        self,
+        source: str | Path | ExecutionPlan,
+        params: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> PlanSession:
+        """Open a plan to be drawn, checked again with every change of a tool, and run."""
+        return PlanSession(self, source, params, name)
+
+    async def start(self, plan: ExecutionPlan, params: Mapping[str, Any] | None = None) -> Run:
+        """Start a run on this loop; raises as Engine.start."""
+        if not self._opened:
+            self._opened = True
+            await self.engine.store.open()
+        run = await self.engine.start(plan, params)
+        self._runs[run.run_id] = run
+        for key in [key for key, old in self._runs.items() if old.finished]:
+            if len(self._runs) <= KEPT_RUNS:
+                break
+            del self._runs[key]
+        return run
+
+    async def close(self) -> None:
+        """Close all sessions and the engine; live runs are cancelled."""
+        for session in list(self.sessions):
+            session.close()
+        await self.engine.close()
+
+
+_lock = threading.Lock()
+_workbench: Workbench | None = None
+
+
+def get_workbench() -> Workbench:
+    """Give this process's workbench, made at the first call."""
+    global _workbench  # noqa: PLW0603 - one workbench a process is what the name promises
+    with _lock:
+        if _workbench is None:
+            _workbench = Workbench()
+        return _workbench
+
+
+def set_workbench(workbench: Workbench) -> None:
+    """Make a workbench of your own the one that ``get_workbench`` gives."""
+    global _workbench  # noqa: PLW0603 - as in get_workbench
+    with _lock:
+        _workbench = workbench
+
+
+async def run_plan(
+    plan: ExecutionPlan,
+    *,
+    registry: ToolRegistry | None = None,
+    memory: WorkingMemory | None = None,
+    store: CheckpointStore | str | None = None,
+    params: Mapping[str, Any] | None = None,
+    allowed_tools: Collection[str] | None = None,
+    env: Mapping[str, Collection[str]] | None = None,
+) -> PlanRunManifest:
+    """Run a plan to its end and give the manifest; nodes that fail are data in it.
+
+    Without a registry the tools are those of the workbench. Raises PlanInvalid and
+    RunRefused before anything is called. Whoever cancels the caller cancels the run.
+    """
+    registry = get_workbench().registry if registry is None else registry
+    async with Engine(store, registry, memory, allowed_tools=allowed_tools, env=env) as engine:
+        run = await engine.start(plan, params)
+        outcome = await run.result()
+    manifest: PlanRunManifest = outcome.value
+    return manifest
+
+
+def run_sync(plan: ExecutionPlan, **options: Any) -> PlanRunManifest:
+    """Run a plan from a script; takes what ``run_plan`` takes.
+
+    Raises ConfigurationError where an event loop runs already, as in a notebook.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run_plan(plan, **options))
+    raise ConfigurationError(
+        "run_sync cannot be called where an event loop runs, as in a notebook",
+        hint="write: manifest = await run_plan(plan, ...)",
+    )
