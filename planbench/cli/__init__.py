@@ -1,0 +1,58 @@
+"""The command ``planbench``: it reads a command line, calls the workbench, and says what came of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from planbench.cli import commands
+from planbench.cli.arguments import command_line
+from planbench.cli.demo import demo
+from planbench.cli.execution import RED, WRONG, block
+from planbench.cli.interrupt import leave
+from planbench.errors import (
+    CommandError,
+    ConfigurationError,
+    PlanbenchError,
+    PlanLoadError,
+    RunRefused,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+INTERRUPTED: Final = 130
+_COMMANDS: Final = {
+    "validate": commands.validate,
+    "run": commands.run,
+    "render": commands.render,
+    "demo": demo,
+}
+_NOTHING_RAN: Final = (CommandError, ConfigurationError, PlanLoadError, RunRefused)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code.
+
+    Without ``arguments`` it stands for the whole process, and ends it where a tool
+    is stuck in a thread.
+    """
+    code = _run(sys.argv[1:] if arguments is None else arguments)
+    return leave(code) if arguments is None else code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        options = command_line().parse_args(arguments)
+        return _COMMANDS[options.command](options)
+    except PlanbenchError as error:
+        head, *rest = str(error).splitlines() or [""]
+        code = f"{error.code}: " if isinstance(error, RunRefused) else ""
+        block(f"{code}{head}", "\n".join(rest))
+        return WRONG if isinstance(error, _NOTHING_RAN) else RED
+    except KeyboardInterrupt:
+        block("interrupted")
+        return INTERRUPTED
+
+
+__all__ = ["main"]

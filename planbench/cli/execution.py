@@ -1,0 +1,100 @@
+"""A run from the command line: started, followed, interrupted, reported, recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Final
+
+from planbench.cli.interrupt import Interrupt
+from planbench.cli.progress import progress
+from planbench.cli.terminal import errors
+from planbench.errors import CommandError
+from planbench.render.figures import duration, size
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planbench.cli.terminal import Screen
+    from planbench.runtime.run import Run
+    from planbench.session import PlanSession
+    from planbench.workbench import Workbench
+
+FINE: Final = 0
+RED: Final = 1
+WRONG: Final = 2
+WAITING: Final = 3
+
+
+def execute(workbench: Workbench, session: PlanSession, screen: Screen) -> tuple[Run, int | None]:
+    """Run the plan of the session to its end, and say how it stands while it runs.
+
+    Gives the run, and the exit code where a signal ended it. Raises PlanInvalid and
+    RunRefused before anything is called. The workbench is closed then.
+    """
+    return asyncio.run(_executed(workbench, session, screen))
+
+
+async def _executed(
+    workbench: Workbench, session: PlanSession, screen: Screen
+) -> tuple[Run, int | None]:
+    try:
+        run = await session.start()
+        with Interrupt(run.cancel) as interrupt:
+            async with progress(screen).follow(run):
+                await run.result()
+    finally:
+        await workbench.close()
+    screen.line(summary(run))
+    return run, interrupt.code
+
+
+def summary(run: Run) -> str:
+    """Say in one line how the run ended."""
+    manifest = run.manifest()
+    parts = [f"{manifest.nodes_ok} of {manifest.nodes_total} nodes ok"]
+    if manifest.nodes_skipped:
+        parts.append(f"{manifest.nodes_skipped} skipped")
+    if manifest.nodes_failed:
+        parts.append(f"{manifest.nodes_failed} not whole")
+    parts += [duration(manifest.duration_seconds), f"{size(manifest.total_bytes_stored)} stored"]
+    return f"{run.plan.name}: {run.status}, {', '.join(parts)}"
+
+
+def verdict(run: Run, *, strict: bool = False, allow_errors: bool = False) -> int:
+    """Give the exit code of a run, and say on the standard error what is red."""
+    if run.status == "waiting":
+        errors().line(f"planbench: {run.plan.name} waits for an approval")
+        return WAITING
+    statuses = {node.status for node in run.state.nodes.values()}
+    red = run.status in ("failed", "cancelled") or bool(
+        statuses & {"error", "blocked", "cancelled"}
+    )
+    lost = "partial" in statuses
+    if not red and not lost:
+        return FINE
+    strict = strict or os.environ.get("PLANBENCH_STRICT", "") not in ("", "0")
+    code = FINE if allow_errors or (lost and not red and not strict) else RED
+    head = "" if code == RED else "warning: "
+    text = run.failure_text() or run.state.reason or ""
+    block(f"{head}{run.plan.name} is {run.status}", text)
+    return code
+
+
+def block(message: str, rest: str = "") -> None:
+    """Write one short block on the standard error."""
+    screen = errors()
+    screen.line(f"planbench: {message}")
+    for line in rest.splitlines():
+        screen.line(f"  {line}")
+
+
+def check_writable(file: Path) -> None:
+    """Refuse a file that could not be written, before anything is run for it."""
+    if file.is_dir():
+        raise CommandError(f"{file} is a folder", hint="name the file to write")
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        raise CommandError(f"there is no folder {folder}", hint="make it first, or name another")
+    if not os.access(file if file.exists() else folder, os.W_OK):
+        raise CommandError(f"{file} cannot be written: permission denied")

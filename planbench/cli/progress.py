@@ -1,0 +1,179 @@
+"""What a run shows while it runs: a redrawn table in a terminal, lines in a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final, Protocol
+
+from planbench import events as ev
+from planbench.cli.terminal import Screen, printable
+from planbench.render.figures import duration, size
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from rich.table import Table
+
+    from planbench.events import Event
+    from planbench.runtime.run import Run
+    from planbench.runtime.state import NodeState
+
+REDRAW_SECONDS: Final = 0.1
+MAX_NAME: Final = 36
+_ENDS: Final = frozenset({ev.NODE_FINISHED, ev.NODE_FAILED, ev.NODE_SKIPPED, ev.NODE_BLOCKED})
+_COLOURS: Final = {
+    "ok": "green",
+    "running": "cyan",
+    "partial": "yellow",
+    "cancelled": "yellow",
+    "error": "red",
+    "blocked": "red",
+}
+
+
+class Progress(Protocol):
+    """Follows a run for as long as the context is open."""
+
+    def follow(self, run: Run) -> contextlib.AbstractAsyncContextManager[None]:
+        """Show the run until it has ended."""
+        ...
+
+
+def progress(screen: Screen) -> Progress:
+    """Choose what fits the screen."""
+    return LiveTable(screen) if screen.interactive else Lines(screen)
+
+
+class Lines:
+    """One line when a node starts, one when it has ended."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._width = 0
+        self._tools: dict[str, str] = {}
+
+    @contextlib.asynccontextmanager
+    async def follow(self, run: Run) -> AsyncIterator[None]:
+        """Write the lines of the run, also those of what happened before."""
+        self._width = min(MAX_NAME, max(len(node.id) for node in run.plan.nodes))
+        self._tools = {node.id: node.tool or node.type for node in run.plan.nodes}
+
+        def show(event: Event) -> None:
+            text = self._text(event, run)
+            if text is not None:
+                self._screen.line(text)
+
+        for event in run.events:
+            show(event)
+        leave = run.subscribe(show)
+        try:
+            yield
+        finally:
+            leave()
+            for node in run.state.nodes.values():
+                if node.status == "cancelled":
+                    self._screen.line(self._row(node.node_id, "cancelled", node.reason or ""))
+
+    def _text(self, event: Event, run: Run) -> str | None:
+        node_id = event.data.get("node_id", "")
+        if event.type == ev.NODE_STARTED:
+            return self._row(node_id, "started", self._tools[node_id])
+        if event.type in _ENDS:
+            node = run.state.nodes[node_id]
+            return self._row(node_id, node.status, told(node))
+        return None
+
+    def _row(self, node_id: str, status: str, rest: str) -> str:
+        return f"  {node_id:<{self._width}}  {status:<9}  {rest}".rstrip()
+
+
+class LiveTable:
+    """A table of the nodes, redrawn in place; a fan-out has a bar.
+
+    Where the plan has more nodes than the terminal has lines, those that run and
+    those that are red come first.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    @contextlib.asynccontextmanager
+    async def follow(self, run: Run) -> AsyncIterator[None]:
+        """Redraw the table until the run has ended; its last state stays."""
+        from rich.console import Console  # noqa: PLC0415 - a pipe and the other commands need no rich
+        from rich.live import Live  # noqa: PLC0415 - as above
+
+        console = Console(file=self._screen.stream, markup=False, highlight=False, emoji=False)
+        live = Live(console=console, auto_refresh=False, transient=False)
+        live.start()
+        painter = asyncio.create_task(self._paint(live, run, console.height))
+        try:
+            yield
+        finally:
+            painter.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await painter
+            live.update(_table(run, console.height), refresh=True)
+            live.stop()
+
+    async def _paint(self, live: object, run: Run, height: int) -> None:
+        while True:
+            live.update(_table(run, height), refresh=True)  # type: ignore[attr-defined]  # rich's Live, imported above
+            await asyncio.sleep(REDRAW_SECONDS)
+
+
+def _table(run: Run, height: int) -> Table:
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415 - as above
+    from rich.table import Table  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    nodes = list(run.state.nodes.values())
+    tools = {node.id: node.tool or node.type for node in run.plan.nodes}
+    shown = _most_telling(nodes, max(4, height - 4))
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    for _ in range(4):
+        table.add_column(no_wrap=True, overflow="ellipsis")
+    table.add_column(width=24)
+    table.add_column(overflow="ellipsis", no_wrap=True)
+    for node in shown:
+        colour = _COLOURS.get(node.status, "dim")
+        bar: ProgressBar | str = ""
+        if node.total:
+            bar = ProgressBar(total=node.total, completed=node.done + node.failed, width=24)
+        table.add_row(
+            "",
+            Text(printable(node.node_id[:MAX_NAME])),
+            Text(printable(tools[node.node_id][:MAX_NAME]), style="dim"),
+            Text(node.status, style=colour),
+            bar,
+            Text(printable(told(node)).replace("\n", " "), style=colour if node.errors else "dim"),
+        )
+    rest = f", {len(shown)} shown" if len(shown) < len(nodes) else ""
+    table.add_row("", Text(f"{run.nodes_done} of {run.nodes_total} nodes{rest}", style="bold"))
+    return table
+
+
+def _most_telling(nodes: list[NodeState], limit: int) -> list[NodeState]:
+    """Choose at most ``limit`` nodes and keep their order."""
+    if len(nodes) <= limit:
+        return nodes
+    rank = {"running": 0, "error": 1, "partial": 2, "cancelled": 3, "waiting": 5}
+    chosen = sorted(range(len(nodes)), key=lambda place: rank.get(nodes[place].status, 4))[:limit]
+    return [nodes[place] for place in sorted(chosen)]
+
+
+def told(node: NodeState) -> str:
+    """Say in one line what a node did: items, time, bytes, and why it is not whole."""
+    parts = []
+    if node.total is not None:
+        items = f"{node.done:,} of {node.total:,} items"
+        parts.append(f"{items}, {node.reused:,} reused" if node.reused else items)
+    if node.seconds is not None and node.status not in ("skipped", "blocked"):
+        parts.append(duration(node.seconds))
+    if node.nbytes:
+        parts.append(size(node.nbytes))
+    cause = (node.errors or [node.reason or ""])[0]
+    if cause:
+        parts.append(cause.splitlines()[0])
+    return ", ".join(parts)

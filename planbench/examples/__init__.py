@@ -1,0 +1,1 @@
+"""Examples that are installed with planbench: their data, their tools and their plans."""

@@ -1,0 +1,1 @@
+"""The notebook: magics, the panel, and the extension that brings both into a kernel."""

@@ -1,0 +1,326 @@
+"""The subcommands of ``%plan`` that answer at once: lists, looks, and the next cell."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from planbench.errors import CommandError, PlanLoadError
+from planbench.notebook.arguments import LineParser
+from planbench.notebook.skeleton import skeleton
+from planbench.plan.structure import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from planbench.runtime import Run
+    from planbench.tools import Tool
+    from planbench.workbench import Workbench
+
+NEW_PLAN_TOOLS: Final = 3
+"""How many tools a new plan takes when none is named."""
+
+
+class Notebook(Protocol):
+    """What a subcommand can reach."""
+
+    @property
+    def shell(self) -> InteractiveShell:
+        """The shell of the notebook."""
+        ...
+
+    @property
+    def workbench(self) -> Workbench:
+        """The kernel's workbench."""
+        ...
+
+    def show_run(self, run: Run) -> None:
+        """Put the panel of a run into the cell."""
+        ...
+
+    def follow(self, name: str, function: Any, tool: Tool) -> None:
+        """Watch the name of a plain function that became a tool."""
+        ...
+
+
+class Command(NamedTuple):
+    """A subcommand: what it takes, what it is for, and what it does, where that needs no wait."""
+
+    takes: str
+    summary: str
+    act: Callable[[Notebook, list[str]], Any] | None = None
+
+    def candidates(self, workbench: Workbench) -> list[str]:
+        """Name what may stand behind the subcommand."""
+        if "NAME" in self.takes:
+            return plan_names(workbench)
+        if "RUN" in self.takes:
+            return [run.run_id for run in reversed(workbench.runs)]
+        return list(workbench.registry.names()) if "TOOL" in self.takes else []
+
+
+def unknown_command(name: str) -> CommandError:
+    """Make the error for a subcommand that does not exist."""
+    near = suggestion(name, list(COMMANDS))
+    return CommandError(f"%plan has no {name!r}", hint=near or f"it has: {', '.join(COMMANDS)}")
+
+
+def plan_names(workbench: Workbench) -> list[str]:
+    """Name the plans of the plans folder."""
+    return list(workbench.plans.list())
+
+
+def overview(workbench: Workbench) -> str:
+    """Say how things stand and what may come next."""
+    tools, plans, runs = list(workbench.registry.names()), plan_names(workbench), workbench.runs
+    lines = [
+        f"tools: {_some(tools) or 'none yet: put @tool above a function'}",
+        f"plans: {_some(plans) or 'none in the plans folder yet'}",
+        f"runs:  {_some([f'{run.run_id} {run.plan.name} {run.status}' for run in reversed(runs)]) or 'none yet'}",
+        "next:",
+    ]
+    first_tool = tools[0] if tools else "[TOOL ...]"
+    steps = [(f"%plan new {first_tool}", "a plan to fill in, in the next cell")] if tools else []
+    if plans:
+        steps += [
+            (f"%plan run {plans[0]}", "run it and wait"),
+            (f"%plan load {plans[0]}", "its text in the next cell"),
+        ]
+    if runs:
+        steps += [(f"%plan show {runs[-1].run_id}", "the panel of the latest run")]
+    if not tools:
+        steps += [("%plan tools add MODULE", "functions of a module as tools")]
+    steps += [("%plan -h", "all subcommands")]
+    width = max(len(step) for step, _ in steps)
+    return "\n".join([*lines, *(f"  {step:<{width}}  {what}" for step, what in steps)])
+
+
+def usage() -> str:
+    """List the subcommands."""
+    left = [f"%plan {name} {command.takes}".rstrip() for name, command in COMMANDS.items()]
+    width = max(map(len, left))
+    lines = [
+        f"  {one:<{width}}  {c.summary}" for one, c in zip(left, COMMANDS.values(), strict=True)
+    ]
+    return "\n".join(
+        [
+            "%plan: status and the next useful commands",
+            *lines,
+            "%%plan [VAR]: a plan in the cell; see %%plan -h",
+        ]
+    )
+
+
+def _some(names: list[str], limit: int = 5) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def _frame(rows: list[tuple[Any, ...]], columns: list[str]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - half a second that loading the extension saves
+
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _tools(notebook: Notebook, words: list[str]) -> pd.DataFrame:
+    """Table the tools, or those that fit a pattern; ``add`` registers more of them."""
+    if words[:1] == ["add"]:
+        parser = LineParser("%plan tools add", "register functions of the notebook or of a module")
+        parser.add_argument("names", metavar="MODULE|NAME", nargs="+")
+        names = parser.read(words[1:]).names
+        return _tool_table([tool for name in names for tool in _add(notebook, name)])
+    parser = LineParser("%plan tools", "the tools that a plan can call; add registers more")
+    parser.add_argument(
+        "patterns", metavar="TOOL", nargs="*", help="a name, or a pattern as fetch*"
+    )
+    return _tool_table(_chosen(notebook.workbench, parser.read(words).patterns))
+
+
+def _tool_table(tools: list[Tool]) -> pd.DataFrame:
+    rows = [
+        (
+            tool.name,
+            tool.signature_text,
+            tool.effects,
+            tool.description.partition("\n")[0],
+            tool.module,
+        )
+        for tool in tools
+    ]
+    return _frame(rows, ["tool", "call", "effects", "description", "module"])
+
+
+def _chosen(workbench: Workbench, patterns: list[str]) -> list[Tool]:
+    known = {tool.name: tool for tool in workbench.registry.list_tools()}
+    if not patterns:
+        return list(known.values())
+    found: dict[str, Tool] = {}
+    for pattern in patterns:
+        fitting = {name: tool for name, tool in known.items() if fnmatchcase(name, pattern)}
+        if not fitting:
+            raise CommandError(
+                f"no tool is called {pattern!r}",
+                hint=suggestion(pattern, list(known)) or "%plan tools lists them",
+            )
+        found.update(fitting)
+    return list(found.values())
+
+
+def _add(notebook: Notebook, name: str) -> list[Tool]:
+    names = notebook.shell.user_ns
+    thing = names[name] if name in names else _imported(name, names)
+    registered = notebook.workbench.registry.register(thing)
+    if isinstance(registered, list):
+        return registered
+    if inspect.isfunction(thing) and name in names:
+        notebook.follow(name, thing, registered)
+    return [registered]
+
+
+def _imported(name: str, names: dict[str, Any]) -> Any:
+    module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise CommandError(f"{name!r} is neither a name of the notebook nor a module")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise CommandError(f"importing {module_name!r} failed: {error}") from error
+        known = [one for one, value in names.items() if callable(value) and not one.startswith("_")]
+        raise CommandError(
+            f"the notebook has no {name!r}, and there is no module of that name",
+            hint=suggestion(name, known),
+        ) from error
+    if not attribute:
+        return module
+    if not hasattr(module, attribute):
+        raise CommandError(
+            f"module {module_name!r} has no {attribute!r}",
+            hint=suggestion(attribute, [one for one in vars(module) if not one.startswith("_")]),
+        )
+    return getattr(module, attribute)
+
+
+def _list(notebook: Notebook, words: list[str]) -> pd.DataFrame:
+    """Table the plans of the plans folder, and whether each fits the tools as they are now."""
+    LineParser("%plan list", "the plans of the plans folder").read(words)
+    workbench = notebook.workbench
+    rows = []
+    for name in plan_names(workbench):
+        report = workbench.check(workbench.plans.path(name))
+        plan = report.plan or report.draft
+        first = next((issue for issue in report.issues if issue.severity == "error"), None)
+        rows.append(
+            (
+                name,
+                "" if plan is None else plan.objective,
+                0 if plan is None else len(plan.nodes),
+                "" if first is None else str(first),
+            )
+        )
+    return _frame(rows, ["plan", "objective", "nodes", "first error"])
+
+
+def _load(notebook: Notebook, words: list[str]) -> None:
+    """Put the text of a plan into the next cell."""
+    path = notebook.workbench.plans.path(
+        _one(words, "load", "NAME", "put a plan's text into the next cell")
+    )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanLoadError(f"plan {path.name!r} cannot be read: {error}", path=path) from error
+    notebook.shell.set_next_input(f"%%plan\n{text}")
+
+
+def _new(notebook: Notebook, words: list[str]) -> None:
+    """Put a plan to fill in into the next cell."""
+    parser = LineParser("%plan new", "put a plan to fill in into the next cell")
+    parser.add_argument(
+        "tools", metavar="TOOL", nargs="*", help="a node for each; patterns as fetch*"
+    )
+    wanted = parser.read(words).tools
+    tools = _chosen(notebook.workbench, wanted)
+    if not tools:
+        raise CommandError(
+            "no tool is registered yet, so there is nothing that a plan could call",
+            hint="put @tool above a function, or: %plan tools add MODULE",
+        )
+    chosen = tools if wanted else tools[:NEW_PLAN_TOOLS]
+    notebook.shell.set_next_input(f"%%plan\n{skeleton(chosen)}")
+
+
+def _runs(notebook: Notebook, words: list[str]) -> pd.DataFrame:
+    """Table the runs of this kernel, the latest first."""
+    LineParser("%plan runs", "the runs of this kernel, the latest first").read(words)
+    rows = [
+        (
+            run.run_id,
+            run.plan.name,
+            run.status,
+            f"{run.nodes_done}/{run.nodes_total}",
+            run.events[0].at.astimezone().strftime("%H:%M:%S") if run.events else "",
+            round(run.manifest().duration_seconds, 3),
+        )
+        for run in reversed(notebook.workbench.runs)
+    ]
+    return _frame(rows, ["run", "plan", "status", "nodes", "started", "seconds"])
+
+
+def _show(notebook: Notebook, words: list[str]) -> None:
+    """Open the panel of a run again."""
+    notebook.show_run(_run(notebook, words, "show", "open the panel of a run again"))
+
+
+def _status(notebook: Notebook, words: list[str]) -> pd.DataFrame:
+    """Table the nodes of a run as they stand."""
+    run = _run(notebook, words, "status", "the nodes of a run as they stand")
+    rows = [
+        (
+            node_id,
+            state.status,
+            None if state.total is None else f"{state.done + state.failed}/{state.total}",
+            None if state.seconds is None else round(state.seconds, 3),
+            state.nbytes,
+            state.reason or (state.errors[0] if state.errors else ""),
+        )
+        for node_id, state in run.state.nodes.items()
+    ]
+    return _frame(rows, ["node", "status", "items", "seconds", "bytes", "reason"])
+
+
+def _cancel(notebook: Notebook, words: list[str]) -> str:
+    """Cancel a live run."""
+    run = _run(notebook, words, "cancel", "cancel a live run")
+    if run.finished:
+        raise CommandError(f"run {run.run_id} has ended already: {run.status}")
+    run.cancel()
+    return f"cancelling {run.run_id}; %plan status {run.run_id} tells how its nodes ended"
+
+
+def _run(notebook: Notebook, words: list[str], command: str, summary: str) -> Run:
+    return notebook.workbench.run(_one(words, command, "RUN", summary, optional=True))
+
+
+def _one(words: list[str], command: str, what: str, summary: str, *, optional: bool = False) -> Any:
+    parser = LineParser(f"%plan {command}", summary)
+    parser.add_argument("name", metavar=what, nargs="?" if optional else None)
+    return parser.read(words).name
+
+
+COMMANDS: Final[dict[str, Command]] = {
+    "tools": Command("[add MODULE|NAME ...] [TOOL ...]", "the tools that a plan can call", _tools),
+    "list": Command("", "the plans of the plans folder", _list),
+    "load": Command("NAME", "a plan's text in the next cell", _load),
+    "new": Command("[TOOL ...]", "a plan to fill in, in the next cell", _new),
+    "run": Command("NAME [--param K=V]", "run a plan and wait in this cell"),
+    "runs": Command("", "the runs of this kernel", _runs),
+    "show": Command("[RUN]", "the panel of a run", _show),
+    "status": Command("[RUN]", "the nodes of a run as they stand", _status),
+    "cancel": Command("[RUN]", "cancel a live run", _cancel),
+}

@@ -1,0 +1,1 @@
+"""Plans and runs as pictures and pages: DOT, SVG, text and HTML."""

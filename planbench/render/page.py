@@ -1,0 +1,342 @@
+"""A plan or a run as one HTML page: graph, facts and tables, read offline from disk.
+
+The page holds all that it shows. It refers to nothing outside itself, and its
+content policy lets no text of a plan or a tool become more than text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from planbench.render.figures import duration, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from planbench.render.view import NodeView
+
+MAX_ROWS: Final = 500
+MAX_TEXT: Final = 20_000
+FITTED: Final = 40  # nodes of a drawing that is still read when it is fitted to the page
+_NUMBER: Final = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?\s?%?", re.IGNORECASE)
+_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """A table as text; ``n_rows`` counts all rows where ``rows`` holds only the first."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    n_rows: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageNode:
+    """A node with its state and whatever can be opened below it.
+
+    ``number`` is its place in the plan, by which the drawing knows it.
+    """
+
+    number: int
+    view: NodeView
+    tool: str = ""
+    description: str = ""
+    written: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    facets: Mapping[str, Any] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+    output: str = ""
+    keys: Sequence[str] = ()
+    table: PageTable | None = None
+
+    @classmethod
+    def from_details(cls, number: int, view: NodeView, details: Mapping[str, Any]) -> PageNode:
+        """Take a node as ``PlanSession.details`` gives it."""
+        table = details.get("table")
+        issues = [f"{issue['message']} [{issue['code']}]" for issue in details.get("issues") or ()]
+        reason = details.get("reason")
+        return cls(
+            number,
+            view,
+            tool=details.get("tool") or details.get("type") or "",
+            description=details.get("description") or "",
+            written=details.get("args_text") or "",
+            facts=[
+                (name, _plain(details[key]))
+                for key, name in _FACTS.items()
+                if details.get(key) not in (None, "", [], {})
+            ],
+            facets=details.get("facets") or {},
+            problems=[
+                *([reason] if reason else []),
+                *(text for text in details.get("errors") or () if text != reason),
+                *(details.get("warnings") or ()),
+                *issues,
+            ],
+            output=details.get("output") or "",
+            keys=details.get("keys") or (),
+            table=table
+            and PageTable(view.id, table["columns"], table["rows"], n_rows=table["n_rows"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PageData:
+    """All that stands on the page; ``svg`` is a drawing that ``svg.draw`` made.
+
+    ``left_out`` counts the nodes of the plan that are not among ``nodes``. ``text`` is the drawing in words: it stands for the drawing where there is none,
+    and beside it for those who cannot see it.
+    """
+
+    title: str
+    status: str
+    nodes: Sequence[PageNode]
+    objective: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    svg: str | None = None
+    text: str = ""
+    tables: Sequence[PageTable] = ()
+    left_out: int = 0
+
+
+_FACTS: Final = {
+    "depends_on": "waits for",
+    "when": "only when",
+    "for_each": "for each",
+    "retry": "retry",
+    "timeout": "timeout (s)",
+}
+
+
+class _Html(str):
+    """Text that is already HTML."""
+
+    __slots__ = ()
+
+
+def page(data: PageData) -> str:
+    """Give the page as HTML text, without any reference to the outside."""
+    style = _asset("page.css")
+    script = _asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = _tag(
+        "head",
+        _tag("meta", charset="utf-8"),
+        _tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        _tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        _tag("meta", name="generator", content="planbench"),
+        _tag("title", f"{data.title}: {data.status}"),
+        _Html(f"<style>{style}</style>"),
+    )
+    body = _tag(
+        "body",
+        _header(data),
+        _tag(
+            "main",
+            _graph(data),
+            _node_table(data),
+            *(_section(table.title, _table(table)) for table in data.tables),
+            _details(data.nodes),
+        ),
+        _Html(f"<script>{script}</script>"),
+    )
+    return f"<!doctype html>\n{_tag('html', head, body, lang='en')}\n"
+
+
+def _header(data: PageData) -> _Html:
+    facts = [
+        _tag("div", _tag("dt", name), _tag("dd", value), class_="fact")
+        for name, value in data.facts
+    ]
+    return _tag(
+        "header",
+        _tag("h1", data.title, _pill(data.status)),
+        _tag("p", data.objective, class_="objective") if data.objective else "",
+        _tag("dl", *facts, class_="facts") if facts else "",
+    )
+
+
+def _graph(data: PageData) -> _Html:
+    if data.svg is None:
+        return _section("Graph", _tag("pre", data.text, class_="twin"))
+    twin = _tag(
+        "details", _tag("summary", "The graph as text"), _tag("pre", data.text, class_="twin")
+    )
+    kind = "graph" if len(data.nodes) <= FITTED else "graph large"
+    drawing = _tag("div", _Html(data.svg), class_=kind)
+    return _section("Graph", drawing, twin if data.text else "")
+
+
+def _node_table(data: PageData) -> _Html:
+    columns = ("node", "tool", "status", "items", "time", "stored", "facets")
+    rows = [
+        (
+            _tag("a", node.view.id, href=f"#d{node.number}"),
+            node.tool,
+            _pill(node.view.status),
+            _items(node.view),
+            "" if node.view.seconds is None else duration(node.view.seconds),
+            "" if not node.view.nbytes else size(node.view.nbytes),
+            ", ".join(f"{name} {_plain(value)}" for name, value in node.facets.items())
+            or (node.view.note or ""),
+        )
+        for node in data.nodes
+    ]
+    more = f"and {data.left_out:,} more nodes" if data.left_out else ""
+    return _section(
+        "Nodes",
+        _grid(columns, rows, numeric={3, 4, 5}),
+        _tag("p", more, class_="count") if more else "",
+    )
+
+
+def _details(nodes: Sequence[PageNode]) -> _Html:
+    return _section("Details", *map(_node_details, nodes))
+
+
+def _node_details(node: PageNode) -> _Html:
+    facts = [*node.facts, *((name, _plain(value)) for name, value in node.facets.items())]
+    summary = _tag(
+        "summary",
+        _tag("span", node.view.id, class_="name"),
+        _tag("span", node.tool, class_="tool"),
+        _pill(node.view.status),
+    )
+    parts = [
+        _tag("p", node.description) if node.description else "",
+        *(_tag("p", problem, class_="problem") for problem in node.problems),
+        _block("Arguments, as written", node.written),
+        _tag(
+            "dl",
+            *(
+                _tag("div", _tag("dt", name), _tag("dd", value), class_="fact")
+                for name, value in facts
+            ),
+            class_="facts",
+        )
+        if facts
+        else "",
+        _tag("p", "Stored as ", _listed(node.keys)) if node.keys else "",
+        _block("Printed by the tool", node.output),
+        _table(node.table) if node.table is not None else "",
+    ]
+    return _tag("details", summary, *parts, class_="node", id=f"d{node.number}")
+
+
+def _listed(keys: Sequence[str], shown: int = 12) -> _Html:
+    parts: list[str] = []
+    for key in keys[:shown]:
+        parts += [", ", _tag("code", key)]
+    more = f" and {len(keys) - shown:,} more" if len(keys) > shown else ""
+    return _tag("span", *parts[1:], more)
+
+
+def _block(title: str, text: str) -> _Html | str:
+    if not text.strip():
+        return ""
+    return _tag("figure", _tag("figcaption", title), _tag("pre", text.rstrip()))
+
+
+def _table(table: PageTable) -> _Html:
+    total = len(table.rows) if table.n_rows is None else table.n_rows
+    shown = [[_plain(cell) for cell in row] for row in table.rows[:MAX_ROWS]]
+    if total > len(shown):
+        count = f"the first {len(shown):,} of {total:,} rows"
+    else:
+        count = "1 row" if total == 1 else f"{total:,} rows"
+    note = f"{table.note}, {count}" if table.note else count
+    numeric = {
+        place
+        for place in range(len(table.columns))
+        if shown and all(_NUMBER.fullmatch(row[place]) for row in shown if row[place])
+    }
+    return _tag("div", _grid(table.columns, shown, numeric), _tag("p", note, class_="count"))
+
+
+def _grid(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int] = ()
+) -> _Html:
+    right = set(numeric)
+
+    def line(kind: str, cells: Sequence[str]) -> _Html:
+        return _tag(
+            "tr",
+            *(
+                _tag(kind, cell, class_="number" if place in right else None)
+                for place, cell in enumerate(cells)
+            ),
+        )
+
+    head = _tag("thead", line("th", columns))
+    body = _tag("tbody", *(line("td", row) for row in rows))
+    return _tag("div", _tag("table", head, body), class_="scroll", tabindex="0")
+
+
+def _section(title: str, *content: str) -> _Html:
+    return _tag("section", _tag("h2", title), *content)
+
+
+def _pill(status: str) -> _Html:
+    return _tag("span", status, class_=f"pill {re.sub(r'[^a-z]', '', status.lower())}")
+
+
+def _items(view: NodeView) -> str:
+    if view.total is None:
+        return ""
+    parts = [f"{view.done or 0:,} of {view.total:,}"]
+    parts += [
+        f"{count:,} {name}"
+        for count, name in ((view.failed, "failed"), (view.reused, "reused"))
+        if count
+    ]
+    return ", ".join(parts)
+
+
+def _plain(value: Any) -> str:
+    """One line of text for a JSON value."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float | int | bool) or value is None:
+        return "" if value is None else f"{value:,}" if type(value) is int else str(value)
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_plain(one)}" for name, one in value.items())
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _tag(name: str, /, *content: str, **attributes: str | None) -> _Html:
+    """Make an element; here, and nowhere else, text becomes HTML."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name == "meta":
+        return _Html(f"<meta{written}>")
+    inner = "".join(part if isinstance(part, _Html) else _escaped(part) for part in content)
+    return _Html(f"<{name}{written}>{inner}</{name}>")
+
+
+def _escaped(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]}\n({len(text) - MAX_TEXT:,} more characters)"
+    return html.escape(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def _asset(name: str) -> str:
+    return (files("planbench.render") / "static" / name).read_text(encoding="utf-8")
