@@ -14,6 +14,7 @@ PlanbenchError
 │   ├── ToolNotAllowed
 │   └── ToolArgumentsInvalid
 ├── ArtifactNotFound          no such key in the working memory
+├── FrameError                values that cannot stand in one table
 ├── RunError
 │   ├── RunRefused            the run never started; carries a code
 │   ├── RunFailed             nodes are red; carries the manifest
@@ -169,6 +170,12 @@ class ArtifactNotFound(PlanbenchError, KeyError):
         if hint is None and self.near:
             hint = "near: " + ", ".join(self.near)
         super().__init__(f"nothing is stored under {key!r}", hint=hint)
+
+
+class FrameError(PlanbenchError, ValueError):
+    """Raised when values cannot stand together in one table."""
+
+    code = "bad_frame"
 
 
 class RunError(PlanbenchError):

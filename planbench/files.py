@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from planbench.errors import PlanInvalid, PlanLoadError
+from planbench.plan.collector import paused_collector
 from planbench.plan.document import read_document
 from planbench.plan.draft import draft
 from planbench.plan.parameters import bind_document
@@ -47,11 +48,12 @@ def _loaded(text: Any, params: Mapping[str, Any] | None, path: Path | None) -> E
     if not isinstance(text, str):
         kind = type(text).__name__
         raise PlanLoadError(f"a plan is read from text (str) or a file (Path), not from {kind}")
-    document = read_document(text)
     issues: list[ValidationIssue] = []
-    if params is not None:
-        document, issues = bind_document(document, params)
-    made = draft(document)
+    with paused_collector():
+        document = read_document(text)
+        if params is not None:
+            document, issues = bind_document(document, params)
+        made = draft(document)
     if made.plan is None or issues:
         raise PlanInvalid([*issues, *made.issues], path=path, name=made.name)
     return made.plan

@@ -268,6 +268,8 @@ def node_view(node: PlanNode, state: NodeState, *, ended: bool = False) -> NodeV
         nbytes=state.nbytes or None,
         note=note,
         reused=state.reused,
+        failed=state.failed,
+        tool=node.tool or "",
     )
 
 

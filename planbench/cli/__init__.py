@@ -34,8 +34,8 @@ _NOTHING_RAN: Final = (CommandError, ConfigurationError, PlanLoadError, RunRefus
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code.
 
-    Without ``arguments`` it stands for the whole process, and ends it where a tool
-    is stuck in a thread.
+    Without ``arguments`` it stands for the whole process, and after an interrupt it
+    waits for no thread that a tool left behind.
     """
     code = _run(sys.argv[1:] if arguments is None else arguments)
     return leave(code) if arguments is None else code

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from planbench import __version__
 from planbench.errors import CommandError
 from planbench.plan.structure import suggestion
 
@@ -54,7 +54,7 @@ def _flags(parser: argparse.ArgumentParser, command: str | None) -> list[str]:
 def command_line() -> argparse.ArgumentParser:
     """Build the parser of the whole command line."""
     parser = _Parser(prog="planbench", description=DESCRIPTION)
-    parser.add_argument("--version", action="version", version=f"planbench {__version__}")
+    parser.add_argument("--version", action="version", version=f"planbench {version('planbench')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     check = commands.add_parser(

@@ -25,6 +25,10 @@ NOTEBOOK: Final = "02_daily_security_sweep.ipynb"
 PAGE: Final = "daily_security_sweep.html"
 # Files on a disk are there at once; with this the run looks like one over a network.
 LATENCY_SECONDS: Final = 0.2
+CONTROL: Final = ("control", "tsc", "section", "new_findings")
+FINDING: Final = ("severity", "region", "service", "check_id", "resource_uid")
+REPORT: Final = ("region", "n_findings", "n_previous", "still_failing", "new", "resolved")
+FAILED: Final = ("report_id", "region", "scanned_at", "state")
 SEVERITIES: Final = ("critical", "high", "medium", "low", "informational")
 
 
@@ -89,20 +93,23 @@ def found_tables(run: Run) -> list[PageTable]:
     """Give the tables that a reader of the page looks for first."""
     listing, diff, soc2 = run.value("listing"), run.value("diff"), run.value("soc2")
     severity = Counter(row["severity"] for row in diff["new"])
-    summary = [[name, severity[name]] for name in _ranked(severity)]
+    ranks = _ranked(severity)
+    new = sorted(diff["new"], key=lambda row: ranks.index(row["severity"]))
     return [
-        PageTable("New findings by severity", ["severity", "new"], summary),
-        _rows("New findings", diff["new"]),
-        _rows("SOC2 controls of the new findings", soc2["controls"]),
-        _rows("Reports", diff["reports"]),
-        _rows("Reports that failed", listing["failed"]),
-        _rows("Resolved since the scan before", diff["resolved"]),
+        PageTable(
+            "New findings by severity", ("severity", "new"), [(s, severity[s]) for s in ranks]
+        ),
+        _table("SOC2 controls of the new findings", soc2["controls"], CONTROL),
+        _table("New findings", new, FINDING),
+        _table("Reports", diff["reports"], REPORT),
+        _table("Reports that failed", listing["failed"], FAILED),
+        _table("Resolved since the scan before", diff["resolved"], FINDING),
     ]
 
 
-def _rows(title: str, rows: list[dict[str, Any]]) -> PageTable:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return PageTable(title, columns, [[row.get(name) for name in columns] for row in rows])
+def _table(title: str, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> PageTable:
+    cells = [[row.get(name) for name in columns] for row in rows]
+    return PageTable(title, [name.replace("_", " ") for name in columns], cells)
 
 
 def _ranked(severities: Any) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Final, Self
 
 from planbench.cli.terminal import errors
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-GRACE_SECONDS: Final = 0.3
+GRACE_SECONDS: Final = 1.0
+_CODES: Final = frozenset(128 + number for number in SIGNALS)
 
 
 class Interrupt:
@@ -59,17 +61,19 @@ class Interrupt:
 
 
 def leave(code: int) -> int:
-    """Give the exit code; where a tool is stuck in a thread, end the process with it here.
+    """Give the exit code; where an interrupted tool left threads of its own, end the process.
 
-    The interpreter would wait for such a thread for as long as the tool takes.
+    The interpreter would wait for them. The run's own threads are daemons, so without
+    an interrupt there is nothing to cut off.
     """
-    for thread in _working():
-        thread.join(GRACE_SECONDS)
-    stuck = len(_working())
-    if not stuck:
+    if code not in _CODES:
         return code
-    noun = "a tool is" if stuck == 1 else f"{stuck} tools are"
-    errors().line(f"planbench: {noun} still running in a thread; leaving without waiting")
+    limit = time.monotonic() + GRACE_SECONDS
+    for thread in _working():
+        thread.join(max(0.0, limit - time.monotonic()))
+    if not _working():
+        return code
+    errors().line("planbench: a tool left a thread running; leaving without it")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

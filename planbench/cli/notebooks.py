@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import planbench
 from planbench.errors import CommandError, ConfigurationError, PlanbenchError
 
 if TYPE_CHECKING:
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
 CELL_SECONDS: Final = 300
 # Installed they are beside the examples, in a clone at its root.
-PLACES: Final = (
-    Path(planbench.__file__).parent / "examples",
-    Path(planbench.__file__).parents[1] / "notebooks",
-)
+_PACKAGE: Final = Path(__file__).parents[1]
+PLACES: Final = (_PACKAGE / "examples", _PACKAGE.parent / "notebooks")
 
 
 def find(name: str) -> Path:
@@ -47,15 +45,23 @@ def execute(source: Path, target: Path, parameters: Mapping[str, Any]) -> None:
         store_widget_state=False,
         resources={"metadata": {"path": str(target.parent)}},
     )
-    try:
-        client.execute()
-    except nbclient.exceptions.CellExecutionError as error:
-        raise PlanbenchError(
-            f"a cell of {source.name} failed: {error.ename}: {error.evalue}",
-            hint=f"its output is in {target}",
-        ) from error
-    finally:
-        nbformat.write(notebook, target)
+    # What the kernel itself says is worth reading only when it breaks off.
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+        try:
+            client.execute(stderr=said)
+        except nbclient.exceptions.CellExecutionError as error:
+            raise PlanbenchError(
+                f"a cell of {source.name} failed: {error.ename}: {error.evalue}",
+                hint=f"its output is in {target}",
+            ) from error
+        except (nbclient.exceptions.DeadKernelError, nbclient.exceptions.CellTimeoutError) as error:
+            said.seek(0)
+            last = "".join(said.readlines()[-5:]).strip()
+            raise PlanbenchError(
+                f"{source.name} was not executed to its end: {error}", hint=last or None
+            ) from error
+        finally:
+            nbformat.write(notebook, target)
 
 
 def _optional(name: str) -> Any:

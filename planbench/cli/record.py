@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from planbench.session import PlanSession
 
 MAX_NODES: Final = 300
-MAX_TABLES: Final = 30
 
 
 def session_page(session: PlanSession, tables: Sequence[PageTable] = ()) -> str:
     """Give the page of the session's plan, with the latest run where there is one.
 
+    ``tables`` are what the reader should see first; without them the details are open.
     Raises RenderError when there is nothing to draw.
     """
     view = session.view()
@@ -46,10 +46,7 @@ def session_page(session: PlanSession, tables: Sequence[PageTable] = ()) -> str:
             svg=_drawing(view),
             text=as_text(view),
             nodes=nodes,
-            tables=[
-                *tables,
-                *(node.table for node in nodes[:MAX_TABLES] if node.table is not None),
-            ],
+            tables=tables,
             left_out=len(view.nodes) - len(shown),
         )
     )

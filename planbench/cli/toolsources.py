@@ -73,7 +73,8 @@ def _project_sources(folder: Path) -> list[str]:
 
 def _add(registry: ToolRegistry, source: str) -> None:
     module_name, _, attribute = source.partition(":")
-    if not all(part.isidentifier() for part in module_name.split(".")):
+    is_file = module_name.endswith(".py")
+    if is_file or not all(part.isidentifier() for part in module_name.split(".")):
         stem = Path(module_name).stem
         hint = (
             f"did you mean {stem}?" if stem.isidentifier() else "write module or module:attribute"

@@ -58,6 +58,8 @@ class Entry:
         memory_id: str,
         number: int,
         description: str,
+        digest: str | None = None,
+        fingerprint: str | None = None,
     ) -> None:
         self.key = key
         self.value = value
@@ -70,8 +72,8 @@ class Entry:
         self.memory_id = memory_id
         self.number = number
         self.description = description
-        self.digest: str | None = None
-        self.fingerprint: str | None = None
+        self.digest = digest
+        self.fingerprint = fingerprint
 
     @property
     def artifact_id(self) -> str:

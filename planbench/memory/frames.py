@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from planbench.errors import PlanbenchError
+from planbench.errors import FrameError
 from planbench.plan.shapes import is_frame, is_series
 
 if TYPE_CHECKING:
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 VALUE: Final = "value"
 _LISTS: Final = (list, tuple, set, frozenset)
 _PLAIN_CELLS: Final = frozenset({str, int, float, bool, NoneType})
-
-
-class FrameError(PlanbenchError, ValueError):
-    """Raised when values cannot stand together in one table."""
-
-    code = "bad_frame"
 
 
 def view(value: Any) -> Any:
@@ -164,7 +158,7 @@ def _refuse_clash(names: Sequence[str], columns: Any) -> None:
         if name in columns:
             raise FrameError(
                 f"{name!r} is a column of the items already",
-                hint='give the new column another name: label="...", or item={"name": "path"}',
+                hint='give the new column another name: concat(..., label="name"), or item={"name": "path"}',
             )
 
 

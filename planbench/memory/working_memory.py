@@ -11,10 +11,10 @@ from operator import itemgetter
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from planbench.errors import ArtifactNotFound, ConfigurationError, PathError
+from planbench.errors import ArtifactNotFound, ConfigurationError, FrameError, PathError
 from planbench.memory.catalog import catalog_frame, catalog_html
 from planbench.memory.entries import ENTRY_TYPES, PLAIN, Entry, items_info
-from planbench.memory.frames import FrameError, stack, to_frame, view
+from planbench.memory.frames import stack, to_frame, view
 from planbench.memory.sizes import format_bytes, measure
 from planbench.plan.paths import compile_path
 
@@ -117,6 +117,56 @@ class WorkingMemory:
                 self._nodes[node] = key
             else:
                 self._join_items(node)[key] = index
+        return entry
+
+    def put_item(
+        self,
+        key: str,
+        value: Any,
+        node: str,
+        tool: str,
+        index: int,
+        nbytes: int,
+        digest: str | None,
+        fingerprint: str | None,
+    ) -> Entry:
+        """Store one item of a fan-out: ``put`` with all said by place, for ten thousand in a row.
+
+        ``digest`` and ``fingerprint`` are kept in the entry, so that an equal call of a
+        later run can be recognised.
+        """
+        if type(value) not in PLAIN:
+            value = view(value)
+        former = self._current.get(key)
+        if former is None:
+            self._count = number = self._count + 1
+            self._keys[number] = key
+            version = 1
+        else:
+            number = former.number
+            version = former.version + 1
+            self._supersede(former, node)
+        entry = Entry(
+            key,
+            value,
+            node,
+            tool,
+            index,
+            nbytes,
+            time(),
+            version,
+            self.memory_id,
+            number,
+            "",
+            digest,
+            fingerprint,
+        )
+        self._current[key] = entry
+        self._nbytes += nbytes
+        group = self._nodes.get(node)
+        if type(group) is not _Items:
+            group = self._join_items(node)
+        group[key] = index
         return entry
 
     def start_items(self, node: str) -> None:

@@ -41,16 +41,16 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uf
 LAYOUT: Final = """
 .pb-static{padding:8px 12px;border:1px solid var(--jp-border-color2,#dfe3e8);border-radius:4px;color:var(--jp-ui-font-color1,#1c2128);font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);text-align:left}
 .pb-static>svg{display:block;max-width:100%;height:auto;margin:8px auto}
-.pb-static>table{width:100%;margin:6px 0;border:0;border-collapse:collapse;font-size:12px;table-layout:auto}
-.pb-static>table tr:nth-child(n){border:0;background:none}
-.pb-static.pb-static td,.pb-static.pb-static th{max-width:none;padding:2px 12px 2px 0;border:0;border-bottom:1px solid var(--jp-border-color2,#dfe3e8);text-align:left;vertical-align:top;white-space:normal;overflow-wrap:anywhere}
-.pb-static.pb-static thead th,.pb-static .pbs-soft{color:var(--jp-ui-font-color2,#59636e);font-weight:400}
-.pb-static.pb-static .pbs-num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-.pb-static .pbs-pre{white-space:pre-wrap;overflow-wrap:anywhere}
-.pb-static .pbs-red{color:var(--jp-error-color1,#c62828)}
-.pb-static .pbs-green{color:var(--jp-success-color1,#2e7d32)}
-.pb-static .pbs-amber{color:var(--jp-warn-color0,#a15c00)}
 .pb-static>p{margin:4px 0}
+.pbs.pbs{width:100%;margin:6px 0;border:0;border-collapse:collapse;font-size:12px;table-layout:auto}
+.pbs.pbs tr:nth-child(n){border:0;background:none}
+.pbs.pbs td,.pbs.pbs th{max-width:none;padding:2px 12px 2px 0;border:0;border-bottom:1px solid var(--jp-border-color2,#dfe3e8);text-align:left;vertical-align:top;white-space:normal;overflow-wrap:anywhere}
+.pbs.pbs thead th,.pbs-soft.pbs-soft.pbs-soft{color:var(--jp-ui-font-color2,#59636e);font-weight:400}
+.pbs-num.pbs-num.pbs-num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.pbs-pre{white-space:pre-wrap;overflow-wrap:anywhere}
+.pbs-red{color:var(--jp-error-color1,#c62828)}
+.pbs-green{color:var(--jp-success-color1,#2e7d32)}
+.pbs-amber{color:var(--jp-warn-color0,#a15c00)}
 """
 
 
@@ -78,7 +78,7 @@ class _RunAlone:
 
     @property
     def report(self) -> ValidationReport:
-        return ValidationReport(plan=self.run.plan, issues=[])
+        return ValidationReport(plan=self.run.plan, ok=True)
 
 
 def static_bundle(
@@ -116,7 +116,9 @@ def static_bundle(
 def tag(name: str, /, *content: str, **attributes: str | None) -> Html:
     """Make an element; here, and nowhere else, text becomes HTML."""
     written = "".join(
-        f' {key.rstrip("_")}="{escaped(value)}"' for key, value in attributes.items() if value is not None
+        f' {key.rstrip("_")}="{escaped(value)}"'
+        for key, value in attributes.items()
+        if value is not None
     )
     inner = "".join(part if isinstance(part, Html) else escaped(part) for part in content)
     return Html(f"<{name}{written}>{inner}</{name}>")
@@ -182,14 +184,20 @@ def _nodes(subject: wire.Subject) -> Html | str:
                 tag("td", node.tool or "chosen by a model", class_="pbs-soft"),
                 tag("td", record["s"], class_=_colour(record["s"])),
                 *(tag("td", record.get(name, ""), class_="pbs-num") for name in "itb"),
-                tag("td", *_facts(record, wire.facet_text(ref) if ref else "", ref.errors if ref else [])),
+                tag(
+                    "td",
+                    *_facts(record, wire.facet_text(ref) if ref else "", ref.errors if ref else []),
+                ),
             )
         )
     if len(plan.nodes) > MAX_ROWS:
         rows.append(tag("tr", tag("td", f"and {len(plan.nodes) - MAX_ROWS:,} more", colspan="7")))
     names = ("node", "tool", "status", "items", "time", "stored", "facets and errors")
-    head = [tag("th", name, class_="pbs-num" if name in ("items", "time", "stored") else None) for name in names]
-    return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows))
+    head = [
+        tag("th", name, class_="pbs-num" if name in ("items", "time", "stored") else None)
+        for name in names
+    ]
+    return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), class_="pbs")
 
 
 def _facts(record: wire.Record, facets: str, errors: Sequence[str]) -> list[Html]:
@@ -228,7 +236,13 @@ def _previews(session: PlanSession) -> list[Html]:
         head = tag("tr", *(tag("th", name) for name in table["columns"]))
         body = [tag("tr", *(tag("td", cell) for cell in row)) for row in table["rows"]]
         title = f"{node.id}: first {len(table['rows'])} of {wire.plural(table['n_rows'], 'row')}"
-        found.append(tag("details", tag("summary", title), tag("table", tag("thead", head), tag("tbody", *body))))
+        found.append(
+            tag(
+                "details",
+                tag("summary", title),
+                tag("table", tag("thead", head), tag("tbody", *body), class_="pbs"),
+            )
+        )
     return found
 
 

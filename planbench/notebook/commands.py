@@ -131,7 +131,7 @@ def _tools(notebook: Notebook, words: list[str]) -> pd.DataFrame:
     """Table the tools, or those that fit a pattern; ``add`` registers more of them."""
     if words[:1] == ["add"]:
         parser = LineParser("%plan tools add", "register functions of the notebook or of a module")
-        parser.add_argument("names", metavar="MODULE|NAME", nargs="+")
+        parser.add_argument("names", metavar="MODULE|FUNCTION", nargs="+")
         names = parser.read(words[1:]).names
         return _tool_table([tool for name in names for tool in _add(notebook, name)])
     parser = LineParser("%plan tools", "the tools that a plan can call; add registers more")
@@ -211,18 +211,12 @@ def _list(notebook: Notebook, words: list[str]) -> pd.DataFrame:
     LineParser("%plan list", "the plans of the plans folder").read(words)
     workbench = notebook.workbench
     rows = []
-    for name in plan_names(workbench):
-        report = workbench.check(workbench.plans.path(name))
-        plan = report.plan or report.draft
-        first = next((issue for issue in report.issues if issue.severity == "error"), None)
-        rows.append(
-            (
-                name,
-                "" if plan is None else plan.objective,
-                0 if plan is None else len(plan.nodes),
-                "" if first is None else str(first),
-            )
-        )
+    for entry in workbench.plans.list():
+        error = entry.error
+        if error is None:
+            issues = workbench.check(entry.path).issues
+            error = next((str(issue) for issue in issues if issue.severity == "error"), "")
+        rows.append((entry.name, entry.objective or "", entry.nodes, error))
     return _frame(rows, ["plan", "objective", "nodes", "first error"])
 
 
@@ -314,7 +308,9 @@ def _one(words: list[str], command: str, what: str, summary: str, *, optional: b
 
 
 COMMANDS: Final[dict[str, Command]] = {
-    "tools": Command("[add MODULE|NAME ...] [TOOL ...]", "the tools that a plan can call", _tools),
+    "tools": Command(
+        "[TOOL ...] | add MODULE|FUNCTION ...", "the tools that a plan can call", _tools
+    ),
     "list": Command("", "the plans of the plans folder", _list),
     "load": Command("NAME", "a plan's text in the next cell", _load),
     "new": Command("[TOOL ...]", "a plan to fill in, in the next cell", _new),

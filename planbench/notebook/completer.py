@@ -82,6 +82,8 @@ def _matches(context: CompletionContext) -> tuple[str, Iterable[str]] | None:
         if row == first and not before.endswith("%plan"):
             return _last_word(before), cell_parser().flags()
         return None
+    if lines[first].lstrip().startswith("%%"):
+        return None
     line = _LINE.fullmatch(before)
     return None if line is None else _on_line(line["words"])
 

@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from IPython.core.getipython import get_ipython
-from IPython.display import display
+from IPython.display import display as _display
 
 from planbench.notebook import wire
 from planbench.notebook.bundle import static_bundle
@@ -23,8 +23,6 @@ from planbench.notebook.panel import PlanPanel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from IPython.core.display_functions import DisplayHandle
-
     from planbench.session import PlanSession
 
 __all__ = ["PlanDisplay", "front_end", "static_bundle"]
@@ -32,6 +30,7 @@ __all__ = ["PlanDisplay", "front_end", "static_bundle"]
 FrontEnd = Literal["none", "lab", "other"]
 STATIC_VARIABLE: Final = "PLANBENCH_STATIC"
 SETTLED: Final = 0.4
+display: Final[Any] = _display  # IPython does not state its types
 
 _cells: Final[dict[str, list[PlanDisplay]]] = {}
 
@@ -50,7 +49,7 @@ class PlanDisplay:
         self.request: str | None = None
         self.panel: PlanPanel | None = None
         self._front_end: FrontEnd = "none"
-        self._handle: DisplayHandle | None = None
+        self._handle: Any = None
         self._leave: Callable[[], None] | None = None
         self._timer: Any = None
 
@@ -147,9 +146,8 @@ def _request() -> dict[str, Any]:
     return request
 
 
-def _show(bundle: dict[str, str]) -> DisplayHandle | None:
-    handle: DisplayHandle | None = display(bundle, raw=True, display_id=True)
-    return handle
+def _show(bundle: dict[str, str]) -> Any:
+    return display(bundle, raw=True, display_id=True)
 
 
 def _take_cell(shown: PlanDisplay) -> None:

@@ -273,9 +273,10 @@ def _judge(run: Run, *, allow_errors: bool, strict: bool) -> None:
 def _cancelled(run: Run | None) -> RunCancelled:
     if run is None:
         return RunCancelled("the run was cancelled before it began")
+    whole = sum(node.status == "ok" for node in run.state.nodes.values())
     return RunCancelled(
         f"run {run.run_id} of plan {run.plan.name!r} was cancelled:"
-        f" {run.nodes_done} of {run.nodes_total} nodes had ended",
+        f" {whole} of {run.nodes_total} nodes had finished",
         hint=f"what they stored is kept; see %plan status {run.run_id}",
     )
 

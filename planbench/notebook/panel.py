@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import secrets
+import sys
 from pathlib import Path
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -55,11 +57,11 @@ class PlanPanel(anywidget.AnyWidget):
     svg = t.Unicode().tag(sync=True)
     graph_note = t.Unicode().tag(sync=True)
     interactive = t.Bool(default_value=True).tag(sync=True)
-    nodes = t.List().tag(sync=True)
+    nodes: t.List[wire.Record] = t.List().tag(sync=True)
     states = t.Dict().tag(sync=True)
     status = t.Dict().tag(sync=True)
     buttons = t.Dict().tag(sync=True)
-    issues = t.List().tag(sync=True)
+    issues: t.List[wire.Record] = t.List().tag(sync=True)
 
     def __init__(self, session: PlanSession, *, interactive: bool = True) -> None:
         self.session = session
@@ -87,6 +89,7 @@ class PlanPanel(anywidget.AnyWidget):
             buttons=wire.button_records(session),
             issues=wire.issue_records(session),
         )
+        _warm_up(self._loop)
         self.on_msg(self._receive)
         self._leave = session.subscribe(self._hear)
         self._draw()
@@ -302,7 +305,22 @@ class PlanPanel(anywidget.AnyWidget):
             self._opened.pop(index, None)
             return
         self._opened[index] = monotonic()
-        details = wire.details_record(self.session.details(plan.nodes[index].id))
+        if self._loop is None:
+            self._send_details(index, self._details(plan.nodes[index].id))
+        else:
+            self._keep(self._look_up(index, plan.nodes[index].id))
+
+    async def _look_up(self, index: int, node_id: str) -> None:
+        # Off the loop: a table may be made of many items, and pandas may have to be loaded for it.
+        assert self._loop is not None
+        details = await self._loop.run_in_executor(None, self._details, node_id)
+        if index in self._opened:
+            self._send_details(index, details)
+
+    def _details(self, node_id: str) -> wire.Record:
+        return wire.details_record(self.session.details(node_id))
+
+    def _send_details(self, index: int, details: wire.Record) -> None:
         self.send({"type": "details", "node": index, "details": details})
 
     # -- tasks and trouble --------------------------------------------------------------------
@@ -329,10 +347,18 @@ class PlanPanel(anywidget.AnyWidget):
 
     def _fail(self, error: BaseException) -> None:
         text = str(error) or type(error).__name__
-        self._trouble = text if isinstance(error, PlanbenchError) else f"{type(error).__name__}: {text}"
+        self._trouble = (
+            text if isinstance(error, PlanbenchError) else f"{type(error).__name__}: {text}"
+        )
         status = {"message": self._trouble, "tone": "error"}
         self.status.update(status)
         self.send({"type": "delta", "states": {}, "status": status, "buttons": {}})
+
+
+def _warm_up(loop: asyncio.AbstractEventLoop | None) -> None:
+    """Load pandas beside the loop: the first table should not wait for it."""
+    if loop is not None and "pandas" not in sys.modules:
+        loop.run_in_executor(None, importlib.import_module, "pandas")
 
 
 class _Drawing(NamedTuple):
@@ -340,7 +366,7 @@ class _Drawing(NamedTuple):
 
     svg: str
     note: str = ""
-    rooms: list[float] = []
+    rooms: tuple[float, ...] = ()
     staged: bool = False
 
 

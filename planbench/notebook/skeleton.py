@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final
+
+from planbench.plan.document import format_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -70,22 +71,30 @@ def _node(tool: Tool, node_id: str) -> Iterator[str]:
 
 def _one_line(text: str) -> str:
     line = " ".join(text.split("\n", 1)[0].split())
+    line = "".join(letter for letter in line if letter.isprintable())
     return line if len(line) <= MAX_COMMENT else f"{line[:MAX_COMMENT]}..."
 
 
 def _text(text: str) -> str:
     plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
-    return text if plain else json.dumps(text)
+    return text if plain else _flow(text)
+
+
+def _flow(value: Any) -> str:
+    """Write a value on one line, as JSON that YAML reads alike."""
+    return " ".join(line.strip() for line in format_json(value).strip().split("\n"))
 
 
 def _value(schema: Mapping[str, Any]) -> str:
-    if "default" in schema:
-        return json.dumps(schema["default"])
-    if "const" in schema:
-        return json.dumps(schema["const"])
+    wish: Any = _EMPTY.get(_first_type(schema), {})
     if schema.get("enum"):
-        return json.dumps(schema["enum"][0])
-    return json.dumps(_EMPTY.get(_first_type(schema), {}))
+        wish = schema["enum"][0]
+    for name in ("const", "default"):
+        wish = schema.get(name, wish)
+    try:
+        return _flow(wish)
+    except ValueError:  # such as NaN, which no plan can hold
+        return "null"
 
 
 def _first_type(schema: Mapping[str, Any]) -> str:
@@ -101,7 +110,7 @@ def _first_type(schema: Mapping[str, Any]) -> str:
 
 def _kind(schema: Mapping[str, Any]) -> str:
     if schema.get("enum"):
-        return _one_line("one of " + ", ".join(json.dumps(choice) for choice in schema["enum"]))
+        return _one_line("one of " + ", ".join(str(choice) for choice in schema["enum"]))
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind or _first_type(schema)]
     return _one_line(" or ".join(str(one) for one in kinds if one) or "any value")

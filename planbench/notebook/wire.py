@@ -78,9 +78,7 @@ def outline(plan: ExecutionPlan) -> list[Record]:
     ]
 
 
-def node_look(
-    node: PlanNode, run: Run | None, red: str | None, now: float
-) -> NodeView:
+def node_look(node: PlanNode, run: Run | None, red: str | None, now: float) -> NodeView:
     """Give a node as it stands: in the run, red where the plan has become wrong since."""
     if run is None:
         status = "valid" if red is None else "invalid"
@@ -136,16 +134,16 @@ def items_text(view: NodeView) -> str:
     return f"{text}, {view.reused:,} reused" if view.reused else text
 
 
-def rooms(view: GraphView) -> list[float]:
+def rooms(view: GraphView) -> tuple[float, ...]:
     """Give the room for the counter on the card of each node."""
-    return [card(node).width - TEXT_X - RIGHT / 2 for node in view.nodes]
+    return tuple(card(node).width - TEXT_X - RIGHT / 2 for node in view.nodes)
 
 
 class NodeWatch:
     """Tells which nodes look different from the last time, at a fraction of a drawing's cost."""
 
     def __init__(self, subject: Subject) -> None:
-        self.rooms: list[float] = []
+        self.rooms: tuple[float, ...] = ()
         self._subject = subject
         self._marks: dict[int, tuple[Any, ...]] = {}
 
@@ -206,7 +204,12 @@ def status_record(subject: Subject, now: float) -> Record:
         count = "" if plan is None else plural(len(plan.nodes), "node")
         return {
             "state": "valid" if report.ok else "invalid",
-            "progress": count, "nodes": count, "elapsed": "", "run_id": None, "message": "", "tone": "",
+            "progress": count,
+            "nodes": count,
+            "elapsed": "",
+            "run_id": None,
+            "message": "",
+            "tone": "",
         }
     nodes = f"{run.nodes_done} of {plural(run.nodes_total, 'node')}"
     states = run.state.nodes.values()
@@ -230,7 +233,10 @@ def _said(subject: Subject, errors: int) -> tuple[str, str]:
     if run is None or is_live(run):
         return "", ""
     if errors:
-        return f"run {run.run_id} was {run.status}; since then the plan has {plural(errors, 'error')}", "error"
+        return (
+            f"run {run.run_id} was {run.status}; since then the plan has {plural(errors, 'error')}",
+            "error",
+        )
     if run.status in ("failed", "partial"):
         return run.failure_text(), "error"
     if run.status == "cancelled":
@@ -257,7 +263,9 @@ def button_records(subject: Subject) -> dict[str, Record]:
         run = (False, f"The plan has {plural(errors, 'error')}: see the issues")
     else:
         run = (True, "Run the plan on this kernel")
-    cancel = (True, "End the run; what has finished is kept") if live else (False, "No run is going on")
+    cancel = (
+        (True, "End the run; what has finished is kept") if live else (False, "No run is going on")
+    )
     validate = (True, "Check the plan again, against the tools that the kernel holds now")
     return {
         name: {"enabled": enabled, "title": title}

@@ -22,6 +22,7 @@ from planbench.plan.source import (
     UnreadableText,
     apply,
 )
+from planbench.plan.traps import UNQUOTED
 from planbench.plan.writer import format_json, format_yaml
 from planbench.plan.yaml_reader import read_yaml
 
@@ -148,12 +149,14 @@ def _read(text: str, limits: Limits) -> Reading:
     try:
         return read_json(text, limits)
     except NotJson as error:
-        problem = error.problem
         reading = read_yaml(text, limits)
-        if reading.complete or not start[1:].lstrip(" \t\r\n[{").startswith('"'):
+        if not start[1:].lstrip(" \t\r\n[{").startswith('"'):
             return reading
-        traps = [found for found in reading.problems if found.code != "yaml_syntax"]
-        return Reading(None, 0, problems=[*traps, problem], complete=False)
+        # what begins as JSON is held to it, but for what should only have been quoted
+        traps = [found for found in reading.problems if found.code == UNQUOTED]
+        if traps and reading.complete:
+            return reading
+        return Reading(None, 0, problems=[*traps, error.problem], complete=False)
     except UnreadableText as error:
         return Reading(None, 0, problems=[error.problem], complete=False)
 

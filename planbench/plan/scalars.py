@@ -18,6 +18,7 @@ _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*")
 _FLOAT: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?")
 _MARKED: Final = {".inf": float("inf"), "-.inf": float("-inf"), ".nan": float("nan")}
 _TAG: Final = "tag:yaml.org,2002:"
+_OWN: Final = frozenset({"str", "int", "float", "bool", "null", "map", "seq"})
 
 
 def typed(text: str) -> Any:
@@ -52,4 +53,4 @@ def tagged(text: str, tag: str) -> Any:
 
 def is_own_tag(tag: str) -> bool:
     """Whether a tag is one of YAML's own, such as ``!!str``."""
-    return tag.startswith(_TAG)
+    return tag.startswith(_TAG) and tag.removeprefix(_TAG) in _OWN

@@ -51,6 +51,7 @@ _ADVICE: Final = (
     ("could not find expected ':'", "write ': ' after the key, or indent the text"),
     ("unexpected end of stream", "close the quote"),
     ("unexpected document indicator", "close the quote"),
+    ("maximum nesting depth", "fold the text into fewer levels"),
     ("escape", r"write \\ for a backslash, or use single quotes"),
 )
 

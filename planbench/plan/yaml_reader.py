@@ -219,10 +219,10 @@ class _Tree:
             frame.key = _MERGE if value == MERGE and event.implicit[0] else value
             frame.key_offset = offset
         else:
-            if event.implicit[0]:
-                value = typed(value)
-            elif event.tag is not None:
+            if event.tag is not None:
                 value = self._tagged(event)
+            elif event.implicit[0]:
+                value = typed(value)
             self._put(value, offset)
         if event.anchor is not None:
             self._anchors[event.anchor] = value

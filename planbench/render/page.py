@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS: Final = 500
 MAX_TEXT: Final = 20_000
+OPENED: Final = 12
 FITTED: Final = 40  # nodes of a drawing that is still read when it is fitted to the page
 _NUMBER: Final = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?\s?%?", re.IGNORECASE)
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
@@ -150,7 +151,7 @@ def page(data: PageData) -> str:
             _graph(data),
             _node_table(data),
             *(_section(table.title, _table(table)) for table in data.tables),
-            _details(data.nodes),
+            _details(data),
         ),
         _Html(f"<script>{script}</script>"),
     )
@@ -204,11 +205,13 @@ def _node_table(data: PageData) -> _Html:
     )
 
 
-def _details(nodes: Sequence[PageNode]) -> _Html:
-    return _section("Details", *map(_node_details, nodes))
+def _details(data: PageData) -> _Html:
+    # Where no table was chosen for the reader, the results are what there is to see.
+    opened = "" if not data.tables and len(data.nodes) <= OPENED else None
+    return _section("Details", *(_node_details(node, opened) for node in data.nodes))
 
 
-def _node_details(node: PageNode) -> _Html:
+def _node_details(node: PageNode, opened: str | None) -> _Html:
     facts = [*node.facts, *((name, _plain(value)) for name, value in node.facets.items())]
     summary = _tag(
         "summary",
@@ -234,7 +237,7 @@ def _node_details(node: PageNode) -> _Html:
         _block("Printed by the tool", node.output),
         _table(node.table) if node.table is not None else "",
     ]
-    return _tag("details", summary, *parts, class_="node", id=f"d{node.number}")
+    return _tag("details", summary, *parts, class_="node", id=f"d{node.number}", open=opened)
 
 
 def _listed(keys: Sequence[str], shown: int = 12) -> _Html:

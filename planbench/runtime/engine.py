@@ -64,7 +64,7 @@ class _CompiledPlans:
             plans.popitem(last=False)
 
 
-_compiled: Final = _CompiledPlans()
+_kept: Final = _CompiledPlans()
 
 
 class Engine:
@@ -86,6 +86,7 @@ class Engine:
         self.memory = WorkingMemory() if memory is None else memory
         self.allowed_tools = allowed_tools
         self.env = env
+        self._policy = None if allowed_tools is None else tuple(sorted(allowed_tools))
         self._owns_store = not isinstance(store, CheckpointStore)
         if store is None:
             store = MemoryStore()
@@ -124,9 +125,11 @@ class Engine:
         was called then.
         """
         plan = work
-        if inputs is not None or wanted(work):
-            plan = bind(work, dict(inputs or {}))
-        compiled = self._compile(plan)
+        compiled = None if inputs is not None else self._compiled(plan)
+        if compiled is None:
+            if inputs is not None or wanted(work):
+                plan = bind(work, dict(inputs or {}))
+            compiled = self._compile(plan)
         run = Run(plan)
         recorder = None
         if plan.metadata.checkpoint and not self.store.adopt(run.run_id, run.events):
@@ -138,22 +141,22 @@ class Engine:
         run.root.add_done_callback(lambda _: self._live.discard(run))
         return run
 
+    def _compiled(self, plan: ExecutionPlan) -> CompiledPlan | None:
+        return _kept.get(plan, self.registry, self._policy)
+
     def _compile(self, plan: ExecutionPlan) -> CompiledPlan:
-        allowed = None if self.allowed_tools is None else tuple(sorted(self.allowed_tools))
-        compiled = _compiled.get(plan, self.registry, allowed)
-        if compiled is None:
-            report = validate_plan(plan, self.registry, self.allowed_tools, env=self.env)
-            if not report.ok:
-                raise PlanInvalid(report.issues, name=plan.name)
-            for node in plan.nodes:
-                _refuse_unbuilt(node)
-            if plan.metadata.durable:
-                raise ConfigurationError(
-                    "the plan says durable: true, and no durable store is set up",
-                    hint="take durable out of its metadata, or give the engine a durable store",
-                )
-            compiled = CompiledPlan(plan, self.registry)
-            _compiled.keep(plan, self.registry, allowed, compiled)
+        report = validate_plan(plan, self.registry, self.allowed_tools, env=self.env)
+        if not report.ok:
+            raise PlanInvalid(report.issues, name=plan.name)
+        for node in plan.nodes:
+            _refuse_unbuilt(node)
+        if plan.metadata.durable:
+            raise ConfigurationError(
+                "the plan says durable: true, and no durable store is set up",
+                hint="take durable out of its metadata, or give the engine a durable store",
+            )
+        compiled = CompiledPlan(plan, self.registry)
+        _kept.keep(plan, self.registry, self._policy, compiled)
         return compiled
 
     async def _root(self, run: Run, scheduler: Scheduler, recorder: Recorder | None) -> None:

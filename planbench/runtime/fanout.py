@@ -79,6 +79,7 @@ class FanOut:
         "_cancelled",
         "_digests",
         "_emit",
+        "_may_reuse",
         "_merger",
         "_context",
         "_plain_digests",
@@ -117,6 +118,7 @@ class FanOut:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._digests = sched.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
+        self._may_reuse = node.may_reuse and len(sched.memory) > 0
         self._plain_digests = self._digests and not node.arg_reads
         sched.run.bodies[node.id] = self.entries
         sched.memory.start_items(node.id)
@@ -177,7 +179,7 @@ class FanOut:
             sched.written[key] = node.id
             args = node.resolve(scope)
             digest = digest_of(args) if self._plain_digests else self._digest(args, scope)
-            if node.may_reuse and self._reuse(index, key, digest):
+            if self._may_reuse and self._reuse(index, key, digest):
                 return None
             kwargs = node.validate(args)
             if node.tool.wants_idempotency_key:
@@ -235,11 +237,9 @@ class FanOut:
         facets: dict[str, Any] | None,
     ) -> None:
         node, sched = self.node, self._sched
-        entry = sched.memory.put(
-            key, value, node=node.id, tool=node.tool.name, index=index, nbytes=nbytes
+        entry = sched.memory.put_item(
+            key, value, node.id, node.tool.name, index, nbytes, digest, node.tool.fingerprint
         )
-        entry.digest = digest
-        entry.fingerprint = node.tool.fingerprint
         self.entries[index] = entry
         data = {
             "node_id": node.id,

@@ -25,14 +25,14 @@ _users = 0
 class Prints:
     """Collects what the tools of one run print, by node, and hands it over on the loop."""
 
-    __slots__ = ("_emit", "_left", "_loop", "_pieces", "_scheduled")
+    __slots__ = ("_emit", "_left", "_loop", "_pieces", "waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, emit: Callable[[str, str], None]) -> None:
         self._loop = loop
         self._emit = emit
         self._pieces: dict[str, list[str]] = {}
         self._left: dict[str, int] = {}
-        self._scheduled = False
+        self.waiting = False
 
     def write(self, node_id: str, text: str) -> None:
         """Take a piece, from any thread; what is over a node's limit is dropped, and said once."""
@@ -44,20 +44,15 @@ class Prints:
                 text = f"{text[:left]}\n... output over {MAX_OUTPUT} characters is cut\n"
             self._left[node_id] = left - len(text)
             self._pieces.setdefault(node_id, []).append(text)
-            if self._scheduled or self._loop.is_closed():
+            if self.waiting or self._loop.is_closed():
                 return
-            self._scheduled = True
+            self.waiting = True
         self._loop.call_soon_threadsafe(self.flush)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether something was printed and not handed over yet."""
-        return bool(self._pieces)
 
     def flush(self) -> None:
         """Hand over what is there; called on the loop."""
         with _lock:
-            self._scheduled = False
+            self.waiting = False
             pieces, self._pieces = self._pieces, {}
         for node_id, texts in pieces.items():
             self._emit(node_id, "".join(texts))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
 from planbench.errors import GuardError
+from planbench.memory.entries import PLAIN
 from planbench.memory.sizes import measure
 from planbench.plan.placeholders import Scope
 from planbench.runtime.compiled import digest_of
@@ -53,6 +54,7 @@ class Scheduler:
         self.cap = compiled.plan.metadata.max_parallel_tasks
         self.limit = compiled.plan.metadata.execution_timeout
         self.free = self.cap
+        self._bodies = run.bodies
         self.scope = Scope(self.artifact, self.ref)
         self.written: dict[str, str] = {}
         self.expired = False
@@ -257,7 +259,9 @@ class Scheduler:
             if node.simple:
                 context = self.context.copy()
                 began = monotonic()
-                work, value = context.run(first_step_at, (self.prints, node.id), node.function, kwargs)
+                work, value = context.run(
+                    first_step_at, (self.prints, node.id), node.function, kwargs
+                )
                 if (took := monotonic() - began) > BLOCKED:
                     self.caller.held(node, took)
                 if work is not None:
@@ -416,10 +420,11 @@ class Scheduler:
 
     def artifact(self, node_id: str) -> Any:
         """Give the stored body of a node of this run; of a fan-out the list of its survivors."""
-        body: Entry | list[Entry | None] = self.run.bodies[node_id]
-        if isinstance(body, list):
+        body = self._bodies[node_id]
+        if type(body) is list:
             return [entry.view() for entry in body if entry is not None]
-        return body.view()
+        value = body.value  # type: ignore[union-attr]  # what is no list is an Entry
+        return value if type(value) in PLAIN else body.view()  # type: ignore[union-attr]  # as above
 
     def ref(self, node_id: str) -> dict[str, Any]:
         """Give the small ref of a node as a dict."""

@@ -11,7 +11,6 @@ from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
 from planbench.errors import PlanLoadError
-from planbench.files import PlanFileStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +45,8 @@ class PlansHandler(APIHandler):
 
 def listed(folder: Path) -> list[dict[str, Any]]:
     """Describe the plans of a folder as JSON values; reads every file, so it takes its time."""
+    from planbench.files import PlanFileStore  # noqa: PLC0415 - a server starts without waiting for the language
+
     return [
         {
             "name": entry.name,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planbench.plan.collector import paused_collector
 from planbench.plan.document import Document, read_document
 from planbench.plan.draft import Draft, draft, draft_of
 from planbench.plan.model import ExecutionPlan
@@ -39,22 +40,17 @@ def check_plan(
     ``allowed_tools`` are names and patterns, None allows all. ``env`` says which tools
     may receive which secret: ``{"GITHUB_TOKEN": ["github_*"]}``.
     """
-    issues: list[ValidationIssue] = []
-    if isinstance(source, ExecutionPlan) and params is None:
-        made = draft_of(source)
-    else:
-        document = _document(source)
-        if params is not None:
-            document, issues = bind_document(document, params)
-        made = draft(document)
-    issues = [*issues, *made.issues, *_host_issues(made, Host(registry, allowed_tools, env))]
-    issues.sort(key=_place)
-    return ValidationReport(
-        plan=made.plan,
-        ok=all(issue.severity != "error" for issue in issues),
-        issues=issues,
-        draft=made.partial_plan,
-    )
+    with paused_collector():
+        made, issues = _made(source, params)
+        host = Host(registry, allowed_tools, env)
+        issues = [*issues, *made.issues, *_host_issues(made, host)]
+        issues.sort(key=_place)
+        return ValidationReport(
+            plan=made.plan,
+            ok=all(issue.severity != "error" for issue in issues),
+            issues=issues,
+            draft=made.partial_plan,
+        )
 
 
 def validate_plan(
@@ -66,6 +62,16 @@ def validate_plan(
 ) -> ValidationReport:
     """Check a plan that is a model already, as ``check_plan`` does."""
     return check_plan(plan, registry, allowed_tools, env=env)
+
+
+def _made(source: Any, params: Mapping[str, Any] | None) -> tuple[Draft, list[ValidationIssue]]:
+    if isinstance(source, ExecutionPlan) and params is None:
+        return draft_of(source), []
+    document = _document(source)
+    issues: list[ValidationIssue] = []
+    if params is not None:
+        document, issues = bind_document(document, params)
+    return draft(document), issues
 
 
 def _document(source: Any) -> Document:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench.errors import PathError
 from planbench.plan.paths import compile_path
 from planbench.plan.structure import source_of, suggestion
 from planbench.validation.calls import PARAMETER
-from planbench.validation.shape import UNKNOWN, Shape
+from planbench.validation.shape import EACH, UNKNOWN, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from planbench.validation.host import Host
 
 _NOT_A_LIST: Final = {"counts": "count_not_a_list", "group_counts": "group_count_not_a_list"}
+_SHOWN: Final = 10
 _LISTS: Final = frozenset({"array", UNKNOWN})
 _NOUNS: Final = {
     "object": "a map",
@@ -34,12 +35,21 @@ _NOUNS: Final = {
 }
 
 
+class _Found(NamedTuple):
+    """What is wrong with one path."""
+
+    code: str
+    message: str
+    fix: str | None = None
+
+
 class Outputs:
     """Looks at the paths of each node, and follows them through what its tool returns."""
 
     def __init__(self, made: Draft, host: Host) -> None:
         self._made = made
         self._host = host
+        self._known: dict[tuple[str | None, str, str], _Found | None] = {}
         self._nodes = {node.id: node for node in reversed(made.nodes)}
 
     def issues(self) -> Iterator[ValidationIssue]:
@@ -52,7 +62,6 @@ class Outputs:
 
     def _facets(self, position: int, node: PlanNode) -> Iterator[ValidationIssue]:
         tool = self._host.tool_of(node)
-        shape = None if tool is None or tool.output_schema is None else Shape(tool.output_schema)
         spec = node.facets
         for kind, paths in (
             ("paths", spec.paths),
@@ -60,85 +69,93 @@ class Outputs:
             ("group_counts", spec.group_counts),
         ):
             for name, text in paths.items():
-                where = ("facets", kind, name)
-                path = self._compiled(text)
-                if isinstance(path, PathError):
-                    yield self._issue("bad_path", path.message, position, where, path.hint)
-                elif path is not None:
-                    yield from self._facet(position, where, path, shape, tool)
+                key = (node.tool, kind, text)
+                if key not in self._known:
+                    self._known[key] = self._facet(kind, text, tool)
+                found = self._known[key]
+                if found is not None:
+                    yield self._issue(position, ("facets", kind, name), found)
 
-    def _facet(
-        self, position: int, where: Route, path: Path, shape: Shape | None, tool: Tool | None
-    ) -> Iterator[ValidationIssue]:
-        code = _NOT_A_LIST.get(str(where[1]))
+    def _facet(self, kind: str, text: str, tool: Tool | None) -> _Found | None:
+        path = self._compiled(text)
+        if path is None or isinstance(path, _Found):
+            return path
+        shape = None if tool is None or tool.output_schema is None else Shape(tool.output_schema)
         if shape is not None and tool is not None:
-            problem = _not_there(path, shape, f"what tool {tool.name!r} returns")
-            if problem is not None:
-                yield self._issue("unknown_output_field", problem[0], position, where, problem[1])
-                return
+            found = _not_there(path, shape, f"what tool {tool.name!r} returns")
+            if found is not None:
+                return found
+        code = _NOT_A_LIST.get(kind)
         if code is None or path.gives_list:
-            return
-        if shape is None or not shape.at(path.steps).kinds() <= {"array"}:
-            fix = f'{where[-1]}: "{path.text}[]"'
-            message = f"{where[1]} needs a list, and the path {path.text!r} gives one value"
-            yield self._issue(code, message, position, where, fix)
+            return None
+        if shape is not None and shape.at(path.steps).kinds() <= {"array"}:
+            return None
+        message = f"{kind} needs a list, and the path {text!r} gives one value"
+        return _Found(code, message, f"write {text}[] for the elements of a list")
 
     def _select(self, position: int, node: PlanNode) -> Iterator[ValidationIssue]:
         select = node.for_each.select if node.for_each else None
-        where = ("for_each", "select")
-        path = self._compiled(select) if select is not None else None
-        if isinstance(path, PathError):
-            yield self._issue("bad_path", path.message, position, where, path.hint)
+        path = None if select is None else self._compiled(select)
+        if isinstance(path, _Found):
+            yield self._issue(position, ("for_each", "select"), path)
             return
         source = self._nodes.get(source_of(node) or "")
         tool = None if source is None else self._host.tool_of(source)
         if source is None or tool is None or tool.output_schema is None:
-            return
-        if select is not None and path is None:  # it holds a parameter
             return
         schema: Any = tool.output_schema
         shape = Shape(schema)
         if source.for_each is not None:
             shape = Shape({"type": "array", "items": schema}, root=schema)
         what = f"the artifact of {source.id!r}"
-        if path is None:
-            yield from self._whole(position, shape, what)
-            return
-        problem = _not_there(path, shape, what)
-        if problem is not None:
-            yield self._issue("unknown_output_field", problem[0], position, where, problem[1])
-        elif not path.gives_list and not shape.at(path.steps).kinds() & _LISTS:
-            kinds = _told(shape.at(path.steps))
-            message = f"select {path.text!r} gives {kinds}, and for_each needs a list"
-            yield self._issue("select_not_a_list", message, position, where, None)
+        if select is None:
+            found = _whole(shape, what)
+            where = ("for_each", "source")
+        else:
+            found = None if path is None else _selected(path, shape, what)
+            where = ("for_each", "select")
+        if found is not None:
+            yield self._issue(position, where, found)
 
-    def _whole(self, position: int, shape: Shape, what: str) -> Iterator[ValidationIssue]:
-        if shape.kinds() & _LISTS:
-            return
-        lists = [name for name in shape.names() if "array" in shape.at((name,)).kinds()]
-        fix = f'select: "{lists[0]}[]"' if lists else "give select the path of a list in it"
-        message = f"{what} is {_told(shape)}, and for_each needs a list"
-        where = ("for_each", "source")
-        yield self._issue("select_not_a_list", message, position, where, fix)
-
-    def _compiled(self, text: str) -> Path | PathError | None:
+    def _compiled(self, text: str) -> Path | _Found | None:
         """Compile a path; None for one that holds a parameter without a value yet."""
         if PARAMETER in text:
             return None
         try:
             return compile_path(text)
         except PathError as error:
-            return error
+            return _Found("bad_path", error.message, error.hint)
 
-    def _issue(
-        self, code: str, message: str, position: int, field: Route, fix: str | None
-    ) -> ValidationIssue:
+    def _issue(self, position: int, field: Route, found: _Found) -> ValidationIssue:
         made = self._made
         path = (*made.routes[position], *field)
-        return made.document.issue(code, message, path, node_id=made.node_id(position), fix=fix)
+        node_id = made.node_id(position)
+        return made.document.issue(found.code, found.message, path, node_id=node_id, fix=found.fix)
 
 
-def _not_there(path: Path, shape: Shape, what: str) -> tuple[str, str | None] | None:
+def _whole(shape: Shape, what: str) -> _Found | None:
+    """Look at a fan-out over all of an artifact."""
+    if shape.kinds() & _LISTS:
+        return None
+    lists = [name for name in shape.names() if "array" in shape.at((name,)).kinds()]
+    fix = f'select: "{lists[0]}[]"' if lists else "give select the path of a list in it"
+    message = f"{what} is {_told(shape)}, and for_each needs a list"
+    return _Found("select_not_a_list", message, fix)
+
+
+def _selected(path: Path, shape: Shape, what: str) -> _Found | None:
+    """Look at a fan-out over what a path selects."""
+    found = _not_there(path, shape, what)
+    if found is not None or path.gives_list:
+        return found
+    inner = shape.at(path.steps)
+    if inner.kinds() & _LISTS:
+        return None
+    message = f"select {path.text!r} gives {_told(inner)}, and for_each needs a list"
+    return _Found("select_not_a_list", message)
+
+
+def _not_there(path: Path, shape: Shape, what: str) -> _Found | None:
     """Say where a path leaves the shape, and what is there instead."""
     for count, step in enumerate(path.steps):
         inner = shape.at((step,))
@@ -147,14 +164,17 @@ def _not_there(path: Path, shape: Shape, what: str) -> tuple[str, str | None] | 
             continue
         place = what if not count else f"{_written(path.steps[:count])!r} in {what}"
         names = shape.names()
-        if isinstance(step, str) and step != "[]" and "object" in shape.kinds():
-            fix = suggestion(step, names) or f"it has {', '.join(names[:10])}"
-            return f"{place} has no field {step!r}", fix
-        if "array" in shape.kinds():
-            return f"{place} is a list, and has no field {step!r}", f"write [] before {step}"
-        needed = "a list" if step == "[]" or isinstance(step, int) else f"a field {step!r}"
-        advice = f"it has {', '.join(names[:10])}" if names else None
-        return f"{place} is {_told(shape)}, and not {needed}", advice
+        is_name = isinstance(step, str) and step != EACH
+        fix = f"it has {', '.join(names[:_SHOWN])}" if names else None
+        if is_name and "object" in shape.kinds():
+            message = f"{place} has no field {step!r}"
+            fix = suggestion(str(step), names) or fix
+        elif is_name and "array" in shape.kinds():
+            message = f"{place} is a list, and has no field {step!r}"
+            fix = f"write [].{step} for a field of each"
+        else:
+            message = f"{place} is {_told(shape)}, and not {f'a map with {step!r}' if is_name else 'a list'}"
+        return _Found("unknown_output_field", message, fix)
     return None
 
 
@@ -164,7 +184,7 @@ def _written(steps: tuple[str | int, ...]) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            text += step if step == "[]" or not text else f".{step}"
+            text += step if step == EACH or not text else f".{step}"
     return text
 
 

@@ -190,13 +190,19 @@ def notebook(
 
     def make(*cells: str) -> Notebook:
         path = root / f"{request.node.name}.ipynb"
-        content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-        content.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        content = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(cell) for cell in cells]
+        )
+        content.metadata.kernelspec = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
         nbformat.write(content, path)
         made = Notebook(page, f"{url}lab/tree/{path.name}?token={token}&reset", path)
         made.open()
         return made
 
     yield make
-    with contextlib.suppress(Exception):  # noqa: S110 - the page may have left the notebook
+    with contextlib.suppress(Exception):  # the page may have left the notebook
         page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")

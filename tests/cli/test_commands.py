@@ -7,6 +7,10 @@ import sys
 import pytest
 
 
+def extend(file, text):
+    file.write_text(file.read_text() + text)
+
+
 def test_a_sound_plan_is_fine(with_tools):
     code, out, err = with_tools("validate", "squares")
 
@@ -27,7 +31,7 @@ def test_every_finding_is_a_line_with_file_line_and_column(with_tools):
 
 
 def test_the_report_as_json_is_all_that_is_printed(with_tools, project):
-    (project / "own_tools.py").open("a").write("\nprint('imported')\n")
+    extend(project / "own_tools.py", "\nprint('imported')\n")
 
     code, out, _ = with_tools("validate", "broken", "--json")
 

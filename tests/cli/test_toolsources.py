@@ -9,6 +9,10 @@ from planbench.cli.toolsources import collect
 from planbench.errors import CommandError
 
 
+def extend(file, text):
+    file.write_text(file.read_text() + text)
+
+
 def test_without_any_source_there_is_no_registry(project):
     assert collect([], project) is None
 
@@ -80,7 +84,7 @@ def test_installed_packages_give_tools_by_their_entry_points(project, monkeypatc
     ],
 )
 def test_a_source_that_cannot_be_had_says_why(project, source, said):
-    (project / "own_tools.py").open("a").write("\nTEXT = 'text'\n")
+    extend(project / "own_tools.py", "\nTEXT = 'text'\n")
     (project / "other_broken.py").write_text("x = 1\n1 / 0\n")
     (project / "other_syntax.py").write_text("def (:\n")
     (project / "other_leaves.py").write_text("raise SystemExit(0)\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from planbench import ToolRegistry, WorkingMemory, check_plan, load_plan, run_plan
 from planbench.examples.security_sweep import DATA, PLAN, ScanFolder, scan_dates, sweep_tools
 
 ROOT = Path(__file__).parents[2]
@@ -338,6 +339,63 @@ def test_a_folder_without_a_listing_of_the_day_before_is_all_new(copied):
 
 
 # The plan and the files beside it
+
+
+def run(data=DATA, date=TODAY, memory=None):
+    registry = ToolRegistry(sweep_tools(data))
+    plan = load_plan(PLAN, params={"date": date})
+    memory = WorkingMemory() if memory is None else memory
+    manifest = asyncio.run(run_plan(plan, registry=registry, memory=memory))
+    return manifest, {ref.node_id: ref.facets for ref in manifest.artifacts}
+
+
+def test_the_plan_fits_the_tools():
+    report = check_plan(PLAN, ToolRegistry(sweep_tools()), params={"date": TODAY})
+    assert report.issues == []
+
+
+def test_the_run_completes_and_its_facets_tell_what_was_found(swept):
+    memory = WorkingMemory()
+    manifest, facets = run(memory=memory)
+    _, diff, soc2 = swept
+    assert manifest.status == "completed"
+    assert facets["listing"] == {
+        "n_reports": 9,
+        "n_failed": 1,
+        "failed_regions": {"me-south-1": 1},
+    }
+    assert facets["diff"]["n_new"] == 34
+    assert facets["diff"]["n_resolved"] == 10
+    assert facets["diff"]["n_duplicates"] == 3
+    assert facets["diff"]["new_by_severity"] == {"medium": 23, "low": 8, "high": 3}
+    assert facets["diff"]["without_previous"] == {"us-west-1": 1}
+    assert facets["soc2"]["new_by_control"] == {
+        row["control"]: row["new_findings"] for row in soc2["controls"]
+    }
+    assert facets["soc2"]["n_unmapped_checks"] == len(soc2["unmapped_checks"])
+    assert memory["diff"] == diff
+    assert len(memory.df("diff", "new[]")) == 34
+    assert len(memory.concat("fetch", "findings[]", label="stored as")) == 425
+
+
+def test_one_memory_holds_the_sweep_of_the_day_that_ran_last(copied):
+    memory = WorkingMemory()
+    for date in (TODAY, BEFORE):
+        run(date=date, memory=memory)
+    assert memory["diff"] == sweep(date=BEFORE)[1]
+    assert len(memory["fetch"]) == 8
+    set_status(copied, f"today/{CALM}", PORT_22, "FAIL")
+    manifest, facets = run(copied, memory=memory)
+    assert facets["diff"]["n_new"] == 35
+    assert manifest.items["fetch"].reused == 1  # us-west-1, which the day before does not have
+
+
+def test_a_report_that_is_missing_makes_the_run_partial_and_is_named(copied):
+    (copied / "today" / CALM).unlink()
+    manifest, _ = run(copied)
+    assert manifest.status == "partial"
+    (fetch,) = [ref for ref in manifest.artifacts if ref.node_id == "fetch"]
+    assert any(CALM in error for error in fetch.errors)
 
 
 def test_the_packaged_plan_is_the_one_in_plans():

@@ -10,9 +10,9 @@ import pytest
 from pandas.testing import assert_frame_equal
 from pydantic import BaseModel
 
-from planbench.errors import PlanbenchError
+from planbench.errors import FrameError, PlanbenchError
 from planbench.memory import frames
-from planbench.memory.frames import FrameError, stack, to_frame, view
+from planbench.memory.frames import stack, to_frame, view
 
 
 class Finding(BaseModel):

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from planbench.errors import ArtifactNotFound, ConfigurationError, PathError
-from planbench.memory import FrameError, WorkingMemory, measure
+from planbench.errors import ArtifactNotFound, ConfigurationError, FrameError, PathError
+from planbench.memory import WorkingMemory, measure
 
 
 def report(number, *severities):

@@ -61,7 +61,9 @@ def answer(url, token=None):
             return response.status, json.loads(response.read())
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, json.loads(error.read() or b"null")
+            body = error.read()
+            is_json = error.headers.get_content_type() == "application/json"
+            return error.code, json.loads(body) if is_json else None
     except urllib.error.URLError:
         return 0, None
 
@@ -77,36 +79,49 @@ def folder(tmp_path):
 
 
 def test_the_plans_are_listed_to_those_who_are_logged_in_and_to_nobody_else(folder):
-    (folder / "plans" / "below").mkdir()
-    (folder / "plans" / "below" / "hidden.yaml").write_text(PLAN)
+    plans = folder / "plans"
+    (plans / "below").mkdir()
+    (plans / "below" / "hidden.yaml").write_text(PLAN)
     (folder / "outside.yaml").write_text(PLAN)
-    (folder / "plans" / "leads_out.yaml").symlink_to(folder / "outside.yaml")
+    (plans / "leads_out.yaml").symlink_to(folder / "outside.yaml")
 
     with jupyter_server(folder) as url:
-        assert answer(f"{url}planbench/plans")[0] == 403
-        assert answer(f"{url}planbench/plans", "a wrong one")[0] == 403
-        status, found = answer(f"{url}planbench/plans", TOKEN)
-        beside, _ = answer(f"{url}planbench/plans/..%2f..%2foutside", TOKEN)
+        route = f"{url}planbench/plans"
+        assert answer(route)[0] == 403
+        assert answer(route, "a wrong one")[0] == 403
+        status, found = answer(route, TOKEN)
+        beside, _ = answer(f"{route}/..%2f..%2foutside", TOKEN)
+        plans.rename(folder / "elsewhere")
+        missing = answer(route, TOKEN)
+        plans.write_text("no folder")
+        broken, said = answer(route, TOKEN)
 
     assert status == 200
     assert found["plans_dir"] == "plans"
-    assert [plan["name"] for plan in found["plans"]] == ["rain", "sun"]
-    assert found["plans"][0]["file"] == "rain.yaml"
+    rain, sun = found["plans"]
+    assert rain == {
+        "name": "rain",
+        "file": "rain.yaml",
+        "objective": "Where?",
+        "nodes": 1,
+        "ok": True,
+        "error": None,
+    }
+    assert (sun["name"], sun["ok"]) == ("sun", False)
+    assert "missing" in sun["error"]
     assert str(folder) not in json.dumps(found)
     assert beside == 404
+    assert missing == (200, {"plans_dir": "plans", "plans": []})
+    assert (broken, said["reason"]) == (500, "plans_dir_unavailable")
+    assert str(folder) not in json.dumps(said)
 
 
-def test_the_folder_is_a_setting_and_may_be_missing(folder):
-    with jupyter_server(folder, "--PlanbenchApp.plans_dir=no_such_folder") as url:
+def test_the_folder_of_the_plans_is_a_setting(folder):
+    (folder / "plans").rename(folder / "others")
+
+    with jupyter_server(folder, "--PlanbenchApp.plans_dir=others") as url:
         status, found = answer(f"{url}planbench/plans", TOKEN)
 
-    assert (status, found) == (200, {"plans_dir": "no_such_folder", "plans": []})
-
-
-def test_a_folder_that_cannot_be_read_is_an_error_as_json(folder):
-    with jupyter_server(folder, "--PlanbenchApp.plans_dir=plans/notes.txt") as url:
-        status, found = answer(f"{url}planbench/plans", TOKEN)
-
-    assert status == 500
-    assert found["reason"] == "plans_dir_unavailable"
-    assert str(folder) not in json.dumps(found)
+    assert status == 200
+    assert found["plans_dir"] == "others"
+    assert [plan["name"] for plan in found["plans"]] == ["rain", "sun"]

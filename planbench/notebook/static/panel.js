@@ -303,7 +303,7 @@ class View {
     const parts = [
       h("span", { class: `pb-severity pb-is-${issue.severity === "error" ? "error" : "partial"}` },
         icon(issue.severity === "error" ? "invalid" : "partial"), h("span", { class: "pb-hidden" }, issue.severity)),
-      h("span", { class: "pb-place", title: place && `line ${issue.line}, column ${issue.column ?? 1}` }, place),
+      h("span", { class: "pb-at", title: place && `line ${issue.line}, column ${issue.column ?? 1}` }, place),
       h("span", { class: "pb-said" },
         issue.node_id === null ? null : h("b", {}, issue.node_id), ` ${issue.message} `,
         h("span", { class: "pb-code" }, issue.code),
@@ -384,6 +384,7 @@ class View {
       if (counter) write(counter, state.c ?? "");
       const bar = shape.querySelector(".pb-bar");
       bar?.setAttribute("width", String(Number(bar.getAttribute("data-full")) * (state.p ?? 0)));
+      if (place === this.memory.selected) this.restate(state.s);
       const info = typeof place === "number" ? infos[place] : null;
       if (info) shape.setAttribute("aria-label", [info.id, info.tool, state.s, state.i, state.t, state.b, state.n].filter(Boolean).join(", "));
     }
@@ -477,15 +478,25 @@ class View {
     if (focus) this.shapes.get(index)?.focus();
   }
 
+  /** The state above the details is that of the graph, also before the kernel tells more.
+   * @param {string} status */
+  restate(status) {
+    if (!this.standing) return;
+    const fresh = pill(status);
+    this.standing.replaceWith(fresh);
+    this.standing = fresh;
+  }
+
   /** @param {number} index @param {any} details null until the kernel has answered */
   inspect(index, details) {
     const info = this.model.get("nodes")[index];
     const state = this.model.get("states")[String(index)];
     if (!info) return this.close();
     const d = details ?? {};
-    const status = d.status ?? state?.s ?? "idle";
+    const status = state?.s ?? d.status ?? "idle";
+    this.standing = pill(status);
     const title = h("div", { class: "pb-inspected" },
-      h("h4", {}, info.id), pill(status),
+      h("h4", {}, info.id), this.standing,
       h("button", { type: "button", class: "pb-close", title: "Close (Escape)", "aria-label": "Close", onclick: () => this.close(true) }, "\u00d7"));
     const scrolled = this.inspector.scrollTop;
     this.inspector.setAttribute("aria-label", `Node ${info.id}`);

@@ -1,0 +1,109 @@
+"""A small laboratory: tools that note their calls, plans in a line, runs to their end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from planbench.memory import WorkingMemory
+from planbench.plan.model import ExecutionPlan, PlanMetadata, PlanNode
+from planbench.runtime import Engine, Run
+from planbench.tools import Tool, ToolRegistry
+
+
+class Lab:
+    """One memory, one registry, and the calls that its tools have noted."""
+
+    def __init__(self) -> None:
+        self.memory = WorkingMemory()
+        self.registry = ToolRegistry()
+        self.calls: list[Any] = []
+
+        async def give(value: Any = None) -> Any:
+            self.calls.append(value)
+            return value
+
+        def plain(value: Any = None) -> Any:
+            self.calls.append(value)
+            return value
+
+        async def boom(value: Any = None) -> Any:
+            self.calls.append(value)
+            raise ValueError(f"boom {value}")
+
+        async def picky(value: Any = None) -> Any:
+            self.calls.append(value)
+            if isinstance(value, int) and value < 0:
+                raise ValueError(f"{value} is negative")
+            return value
+
+        self.registry.register([give, plain, boom, picky])
+
+    def tool(self, function: Any = None, **options: Any) -> Any:
+        """Register a function under its own name, as a decorator."""
+        if function is None:
+            return lambda decorated: self.tool(decorated, **options)
+        return self.registry.register(Tool.from_function(function, **options))
+
+    @staticmethod
+    def node(
+        id: str,  # noqa: A002 - the field of the model
+        tool: str = "give",
+        args: dict[str, Any] | None = None,
+        after: str | list[str] = (),
+        **fields: Any,
+    ) -> PlanNode:
+        needs = [after] if isinstance(after, str) else list(after)
+        return PlanNode(id=id, tool=tool, args=args or {}, depends_on=needs, **fields)
+
+    def items(self, items: Any, tool: str = "give", **fields: Any) -> list[PlanNode]:
+        """A source node "src" that gives ``items``, and a fan-out "fan" over it."""
+        each = {"source": "{artifacts.src}", **fields.pop("each", {})}
+        args = fields.pop("args", {"value": "{item}"})
+        self.tool(lambda: items, name="source")
+        return [
+            self.node("src", "source"),
+            self.node("fan", tool, args, "src", for_each=each, **fields),
+        ]
+
+    @staticmethod
+    def plan(*nodes: PlanNode, **metadata: Any) -> ExecutionPlan:
+        return ExecutionPlan(
+            name="lab", objective="to prove a rule", nodes=nodes, metadata=PlanMetadata(**metadata)
+        )
+
+    def engine(self, **options: Any) -> Engine:
+        return Engine(registry=self.registry, memory=self.memory, **options)
+
+    async def finish(self, *nodes: PlanNode, params: Any = None, **metadata: Any) -> Run:
+        async with self.engine() as engine:
+            run = await engine.start(self.plan(*nodes, **metadata), params)
+            await run
+        return run
+
+    def run(self, *nodes: PlanNode, params: Any = None, **metadata: Any) -> Run:
+        """Run to the end on a loop of its own; nothing may be left on that loop."""
+
+        async def main() -> Run:
+            run = await self.finish(*nodes, params=params, **metadata)
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            assert not left
+            return run
+
+        return asyncio.run(main())
+
+
+@pytest.fixture
+def lab():
+    return Lab()
+
+
+@pytest.fixture
+def gate():
+    """An event for tools in threads; open at the end, so that no thread waits for ever."""
+    event = threading.Event()
+    yield event
+    event.set()
