@@ -32,12 +32,12 @@ $(PY):
 
 $(VENV)/.lab: pyproject.toml | $(PY)
 	@echo "installing planbench and JupyterLab into $(VENV)"
-	@$(PY) -m pip install --quiet --editable '.[lab]'
+	@$(PY) -m pip install -qq --editable '.[lab]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(PY)
 	@echo "installing planbench and its development tools into $(VENV)"
-	@$(PY) -m pip install --quiet --editable '.[lab,dev]'
+	@$(PY) -m pip install -qq --editable '.[lab,dev]'
 	@touch $(VENV)/.lab $@
 
 browser:

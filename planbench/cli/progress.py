@@ -13,14 +13,15 @@ from planbench.render.figures import duration, size
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from rich.table import Table
+    from rich.console import Group
 
     from planbench.events import Event
     from planbench.runtime.run import Run
     from planbench.runtime.state import NodeState
 
 REDRAW_SECONDS: Final = 0.1
-MAX_NAME: Final = 36
+MAX_NAME: Final = 28
+BAR: Final = 22
 _ENDS: Final = frozenset({ev.NODE_FINISHED, ev.NODE_FAILED, ev.NODE_SKIPPED, ev.NODE_BLOCKED})
 _COLOURS: Final = {
     "ok": "green",
@@ -29,6 +30,8 @@ _COLOURS: Final = {
     "cancelled": "yellow",
     "error": "red",
     "blocked": "red",
+    "waiting": "dim",
+    "skipped": "dim",
 }
 
 
@@ -123,7 +126,8 @@ class LiveTable:
             await asyncio.sleep(REDRAW_SECONDS)
 
 
-def _table(run: Run, height: int) -> Table:
+def _table(run: Run, height: int) -> Group:
+    from rich.console import Group  # noqa: PLC0415 - a pipe and the other commands need no rich
     from rich.progress_bar import ProgressBar  # noqa: PLC0415 - as above
     from rich.table import Table  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
@@ -131,27 +135,31 @@ def _table(run: Run, height: int) -> Table:
     nodes = list(run.state.nodes.values())
     tools = {node.id: node.tool or node.type for node in run.plan.nodes}
     shown = _most_telling(nodes, max(4, height - 4))
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    for _ in range(4):
-        table.add_column(no_wrap=True, overflow="ellipsis")
-    table.add_column(width=24)
-    table.add_column(overflow="ellipsis", no_wrap=True)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
+    for texts in (
+        [node.node_id for node in shown],
+        [tools[node.node_id] for node in shown],
+        list(_COLOURS),
+    ):
+        width = min(MAX_NAME, max(map(len, texts)))
+        table.add_column(no_wrap=True, overflow="ellipsis", min_width=width, max_width=width)
+    if any(node.total for node in shown):
+        table.add_column(min_width=BAR, max_width=BAR)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for node in shown:
         colour = _COLOURS.get(node.status, "dim")
-        bar: ProgressBar | str = ""
-        if node.total:
-            bar = ProgressBar(total=node.total, completed=node.done + node.failed, width=24)
-        table.add_row(
-            "",
-            Text(printable(node.node_id[:MAX_NAME])),
-            Text(printable(tools[node.node_id][:MAX_NAME]), style="dim"),
+        cells = [
+            Text(printable(node.node_id)),
+            Text(printable(tools[node.node_id]), style="dim"),
             Text(node.status, style=colour),
-            bar,
             Text(printable(told(node)).replace("\n", " "), style=colour if node.errors else "dim"),
+        ]
+        bar = node.total and ProgressBar(node.total, node.done + node.failed, width=BAR)
+        table.add_row(
+            *cells[:3], *([bar or ""] if len(table.columns) > len(cells) else ()), cells[3]
         )
     rest = f", {len(shown)} shown" if len(shown) < len(nodes) else ""
-    table.add_row("", Text(f"{run.nodes_done} of {run.nodes_total} nodes{rest}", style="bold"))
-    return table
+    return Group(table, Text(f"{run.nodes_done} of {run.nodes_total} nodes{rest}", style="bold"))
 
 
 def _most_telling(nodes: list[NodeState], limit: int) -> list[NodeState]:

@@ -106,7 +106,7 @@ def static_bundle(
     classes = "pb-static" if key is None else f"pb-static pb-place pb-place-{key}"
     bundle = {
         "text/html": str(tag("div", *parts, _note(subject), class_=classes)),
-        "text/plain": _text(subject, status, view),
+        "text/plain": static_text(subject),
     }
     if svg is not None:
         bundle["image/svg+xml"] = svg.replace(STYLE, _needed(STYLE, svg))
@@ -251,6 +251,9 @@ def _note(subject: wire.Subject) -> Html:
     if run is None:
         text = "A saved picture of a check, not a live one: run the cell again for the live panel."
         return tag("p", text, class_="pbs-soft")
+    if wire.is_live(run):
+        text = f"A picture of run {run.run_id}, taken while it was going on; not a live one."
+        return tag("p", text, class_="pbs-soft")
     started = run.state.started
     when = "" if started is None else strftime(", started %Y-%m-%d %H:%M UTC", gmtime(started))
     return tag(
@@ -262,8 +265,10 @@ def _note(subject: wire.Subject) -> Html:
     )
 
 
-def _text(subject: wire.Subject, status: wire.Record, view: GraphView | None) -> str:
-    run = subject.run
+def static_text(subject: wire.Subject) -> str:
+    """Give a session or a run as text of less than 2 kB: how it stands, node by node."""
+    now = time()
+    run, view, status = subject.run, wire.graph(subject, now), wire.status_record(subject, now)
     facts = [
         f"{subject.name}: {status['state']}",
         status["progress"],

@@ -15,9 +15,9 @@ from planbench.plan.structure import suggestion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pandas as pd
     from IPython.core.interactiveshell import InteractiveShell
 
+    from planbench.notebook.listing import Listing
     from planbench.runtime import Run
     from planbench.tools import Tool
     from planbench.workbench import Workbench
@@ -121,13 +121,13 @@ def _some(names: list[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + more
 
 
-def _frame(rows: list[tuple[Any, ...]], columns: list[str]) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415 - half a second that loading the extension saves
+def _frame(rows: list[tuple[Any, ...]], columns: list[str]) -> Listing:
+    from planbench.notebook.listing import Listing  # noqa: PLC0415 - pandas takes half a second to load
 
-    return pd.DataFrame(rows, columns=columns)
+    return Listing(rows, columns=columns)
 
 
-def _tools(notebook: Notebook, words: list[str]) -> pd.DataFrame:
+def _tools(notebook: Notebook, words: list[str]) -> Listing:
     """Table the tools, or those that fit a pattern; ``add`` registers more of them."""
     if words[:1] == ["add"]:
         parser = LineParser("%plan tools add", "register functions of the notebook or of a module")
@@ -141,7 +141,7 @@ def _tools(notebook: Notebook, words: list[str]) -> pd.DataFrame:
     return _tool_table(_chosen(notebook.workbench, parser.read(words).patterns))
 
 
-def _tool_table(tools: list[Tool]) -> pd.DataFrame:
+def _tool_table(tools: list[Tool]) -> Listing:
     rows = [
         (
             tool.name,
@@ -176,6 +176,8 @@ def _add(notebook: Notebook, name: str) -> list[Tool]:
     thing = names[name] if name in names else _imported(name, names)
     registered = notebook.workbench.registry.register(thing)
     if isinstance(registered, list):
+        if not registered:
+            raise CommandError(f"{name!r} is empty, so it gives no tools")
         return registered
     if inspect.isfunction(thing) and name in names:
         notebook.follow(name, thing, registered)
@@ -206,7 +208,7 @@ def _imported(name: str, names: dict[str, Any]) -> Any:
     return getattr(module, attribute)
 
 
-def _list(notebook: Notebook, words: list[str]) -> pd.DataFrame:
+def _list(notebook: Notebook, words: list[str]) -> Listing:
     """Table the plans of the plans folder, and whether each fits the tools as they are now."""
     LineParser("%plan list", "the plans of the plans folder").read(words)
     workbench = notebook.workbench
@@ -249,7 +251,7 @@ def _new(notebook: Notebook, words: list[str]) -> None:
     notebook.shell.set_next_input(f"%%plan\n{skeleton(chosen)}")
 
 
-def _runs(notebook: Notebook, words: list[str]) -> pd.DataFrame:
+def _runs(notebook: Notebook, words: list[str]) -> Listing:
     """Table the runs of this kernel, the latest first."""
     LineParser("%plan runs", "the runs of this kernel, the latest first").read(words)
     rows = [
@@ -271,7 +273,7 @@ def _show(notebook: Notebook, words: list[str]) -> None:
     notebook.show_run(_run(notebook, words, "show", "open the panel of a run again"))
 
 
-def _status(notebook: Notebook, words: list[str]) -> pd.DataFrame:
+def _status(notebook: Notebook, words: list[str]) -> Listing:
     """Table the nodes of a run as they stand."""
     run = _run(notebook, words, "status", "the nodes of a run as they stand")
     rows = [

@@ -10,6 +10,7 @@ for the static form when a run ends. Where nobody looks there is the static form
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -52,6 +53,7 @@ class PlanDisplay:
         self._handle: Any = None
         self._leave: Callable[[], None] | None = None
         self._timer: Any = None
+        self._edition = 0
 
     def show(self, session: PlanSession) -> None:
         """Put the panel, or the static form, into the cell that runs now."""
@@ -71,14 +73,15 @@ class PlanDisplay:
         self._leave = session.subscribe(self._hear)
 
     def finish(self) -> None:
-        """Bring what is saved up to date when a run has ended, or was never begun."""
+        """Bring what is saved up to date: when a run has ended, or failed to begin."""
         self._unplan()
         if self._handle is None or self.session is None:
             return
         if self._front_end == "other":
-            if self.session.run is None:
+            if self.session.run is None or wire.is_live(self.session.run):
                 return  # nothing has ended: the live panel is what there is to see
             self.close()
+        self._edition += 1
         self._handle.update(self._bundle(), raw=True)
 
     def close(self) -> None:
@@ -97,23 +100,37 @@ class PlanDisplay:
         return static_bundle(self.session, key=key, drawn=drawn, previews=self._previews)
 
     def _hear(self, kind: str) -> None:
-        if kind == "finished" or (kind == "report" and self._front_end == "lab"):
-            self._settle()
+        panel = self.panel
+        if panel is None:
+            return
+        # Where no script takes the place over, what is saved is also what is seen during a run.
+        unseen = self._front_end == "lab" and not panel.seen
+        if kind != "event" or unseen:
+            panel.guard(self._settle)
 
     def _settle(self, _: object = None) -> None:
         """Save anew in a moment: many tools may change at once, and a run may be ending."""
-        session, panel = self.session, self.panel
-        if session is None or panel is None or self._timer is not None:
+        panel = self.panel
+        if panel is None or self._timer is not None:
             return
         if panel.loop is None:
-            self._save()
+            self.finish()
         else:
-            self._timer = panel.loop.call_later(SETTLED, self._save)
+            self._timer = panel.loop.call_later(SETTLED, panel.guard, self._save)
 
     def _save(self) -> None:
         self._timer = None
-        if self.session is not None and not wire.is_live(self.session.run):
+        if self._front_end == "other":
             self.finish()
+        elif self.panel is not None:
+            self.panel.keep(self._save_beside())
+
+    async def _save_beside(self) -> None:
+        """Save while other work goes on: a large drawing takes longer than the loop may be held."""
+        self._edition = edition = self._edition + 1
+        bundle = await asyncio.get_running_loop().run_in_executor(None, self._bundle)
+        if edition == self._edition:
+            self._handle.update(bundle, raw=True)
 
     def _unplan(self) -> None:
         if self._timer is not None:

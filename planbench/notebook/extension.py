@@ -13,6 +13,7 @@ from planbench.notebook.display import static_bundle
 from planbench.notebook.magics import PlanMagics
 from planbench.notebook.transformer import PlanTransformer
 from planbench.plan.model import ExecutionPlan
+from planbench.runtime import Run
 from planbench.tools import Tool, observe_definitions
 from planbench.workbench import get_workbench
 
@@ -136,6 +137,7 @@ class PlanExtension:
         shell.input_transformers_cleanup.insert(0, self.transformer)
         shell.Completer.custom_matchers.append(plan_matcher)
         self._formatter().for_type(ExecutionPlan, _draw)
+        self._formatter().for_type(Run, _draw_run)
         self._stop_observing = observe_definitions(self.definitions.observe)
         shell.events.register("post_run_cell", self.definitions.refresh)
         self.definitions.refresh()
@@ -150,6 +152,7 @@ class PlanExtension:
         if plan_matcher in shell.Completer.custom_matchers:
             shell.Completer.custom_matchers.remove(plan_matcher)
         self._formatter().pop(ExecutionPlan, None)
+        self._formatter().pop(Run, None)
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop("plan", None)
         shell.magics_manager.registry.pop(PlanMagics.__name__, None)
@@ -171,3 +174,8 @@ def _draw(plan: ExecutionPlan, **_: object) -> dict[str, Any]:
         return static_bundle(session)
     finally:
         session.close()
+
+
+def _draw_run(run: Run, **_: object) -> dict[str, Any]:
+    """Draw a run that is the last expression of a cell, as it stands."""
+    return static_bundle(run)

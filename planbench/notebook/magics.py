@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -35,6 +38,7 @@ from planbench.workbench import get_workbench
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterator
     from pathlib import Path
 
     from IPython.core.interactiveshell import InteractiveShell
@@ -190,7 +194,7 @@ class PlanMagics(Magics):
 
     def _show_text(self, text: str) -> None:
         publisher: Any = self.shell.display_pub  # IPython does not state its types
-        publisher.publish({"text/plain": text})
+        publisher.publish({"text/plain": text.rstrip()})
 
     def _session(self, source: Any, options: Namespace, *, runs: bool) -> PlanSession:
         params = read_parameters(options.param, options.params, self.shell.user_ns)
@@ -246,12 +250,29 @@ async def _end(run: Run) -> None:
     """Wait for the end of a run; whoever is interrupted here leaves no run behind."""
     waiter = asyncio.ensure_future(run.result())
     try:
-        await asyncio.shield(waiter)
+        with _ctrl_c_cancels():
+            await asyncio.shield(waiter)
     except asyncio.CancelledError:
         run.cancel()
         # Bounded, since a tool may not let itself be cancelled: the cell has to end.
         await asyncio.wait([waiter], timeout=CANCEL_SECONDS)
         raise
+
+
+@contextlib.contextmanager
+def _ctrl_c_cancels() -> Iterator[None]:
+    """Make Ctrl-C in a terminal cancel this task; kernels do so themselves."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(task.cancel))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _judge(run: Run, *, allow_errors: bool, strict: bool) -> None:

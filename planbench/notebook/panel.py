@@ -15,6 +15,7 @@ import traitlets as t
 
 from planbench.errors import PlanbenchError, RenderError
 from planbench.notebook import wire
+from planbench.notebook.bundle import static_text
 from planbench.render.stages import by_stage
 from planbench.render.svg import draw
 from planbench.render.theme import HOST_STYLE, ICONS, STATES
@@ -77,8 +78,10 @@ class PlanPanel(anywidget.AnyWidget):
         self._drawn: tuple[Any, ...] | None = None
         self._trouble = ""
         self._starting = False
-        self._staged = self._counting = False
+        self._staged = self._counting = self._recount = False
         self._opened: dict[int, float] = {}
+        self._leave: Callable[[], None] | None = None
+        self.seen = False
         now = time()
         super().__init__(
             key=secrets.token_hex(8),
@@ -97,6 +100,10 @@ class PlanPanel(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return f"<PlanPanel of {self.name!r}>"
 
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = super()._repr_mimebundle_(**options) or ({}, {})
+        return {**data, "text/plain": static_text(self.session)}, metadata
+
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The loop that the panel was made on; None where none ran."""
@@ -104,7 +111,9 @@ class PlanPanel(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Stop listening to the session and leave every page; the run goes on."""
-        self._leave()
+        if self._leave is not None:
+            self._leave()
+            self._leave = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -116,7 +125,7 @@ class PlanPanel(anywidget.AnyWidget):
 
     def _hear(self, kind: str) -> None:
         # A fault of the panel must not reach the run that tells it something.
-        self._guard(self._take, kind)
+        self.guard(self._take, kind)
 
     def _take(self, kind: str) -> None:
         if kind == "event":
@@ -128,6 +137,8 @@ class PlanPanel(anywidget.AnyWidget):
                 self.name = self.session.name
             self._draw()
         self._flush()
+        for index in tuple(self._opened):
+            self._tell_details(index)
         if kind == "finished":
             self.send_state(["states", "status", "buttons"])
 
@@ -146,7 +157,7 @@ class PlanPanel(anywidget.AnyWidget):
         self._timer = self._loop.call_at(due, self._flush)
 
     def _flush(self) -> None:
-        self._guard(self._tell)
+        self.guard(self._tell)
 
     def _tell(self) -> None:
         """Tell the browser what changed since the last time, in one message."""
@@ -168,9 +179,11 @@ class PlanPanel(anywidget.AnyWidget):
         if any(delta[name] for name in ("states", "status", "buttons")):
             self.send(delta)
         self._tell_opened(delta["states"])
-        if self._staged and delta["states"] and not self._counting and self._loop is not None:
-            self._counting = True
-            self._keep(self._tell_stages())
+        if self._staged and states and self._loop is not None:
+            self._recount = True
+            if not self._counting:
+                self._counting = True
+                self.keep(self._tell_stages())
         # The panel takes a small share of the loop, however large the plan is.
         self._pause = min(MOST_PAUSE, max(LEAST_PAUSE, (monotonic() - started) / SHARE))
         if self._loop is None:
@@ -183,15 +196,15 @@ class PlanPanel(anywidget.AnyWidget):
     def _draw(self) -> None:
         """Lay the graph out where its structure is another than before; off the loop."""
         plan = wire.shown_plan(self.session)
+        drawn = None if plan is None else wire.structure(plan)
+        if drawn is not None and drawn == self._drawn:
+            return
         view = wire.graph(self.session, time())
         if plan is None or view is None:
             self._drawn = None
             with self.hold_sync():
                 self.nodes, self.svg = [], ""
                 self.graph_note = "There is nothing to draw yet: see the issues."
-            return
-        drawn = wire.structure(plan)
-        if drawn == self._drawn:
             return
         self._drawn = drawn
         self._watch.forget()
@@ -201,9 +214,9 @@ class PlanPanel(anywidget.AnyWidget):
         if self._loop is None:
             self._show_drawing(_drawing(view))
         else:
-            self._keep(self._lay_out(drawn, view))
+            self.keep(self._lay_out(drawn, view))
 
-    async def _lay_out(self, drawn: tuple[Any, ...], view: GraphView) -> None:
+    async def _lay_out(self, drawn: tuple[Any, ...] | None, view: GraphView) -> None:
         assert self._loop is not None
         drawing = await self._loop.run_in_executor(None, _drawing, view)
         if drawn == self._drawn:
@@ -221,13 +234,15 @@ class PlanPanel(anywidget.AnyWidget):
         """Bring a drawing of stages up to date; the counting is done off the loop."""
         assert self._loop is not None
         try:
-            states = await self._loop.run_in_executor(None, self._stage_records)
+            while self._recount:
+                self._recount = False
+                states = await self._loop.run_in_executor(None, self._stage_records)
+                fresh = {key: one for key, one in states.items() if self.states.get(key) != one}
+                self.states.update(fresh)
+                if fresh:
+                    self.send({"type": "delta", "states": fresh, "status": {}, "buttons": {}})
         finally:
             self._counting = False
-        fresh = {key: value for key, value in states.items() if self.states.get(key) != value}
-        self.states.update(fresh)
-        if fresh:
-            self.send({"type": "delta", "states": fresh, "status": {}, "buttons": {}})
 
     def _stage_records(self) -> dict[str, wire.Record]:
         view = wire.graph(self.session, time())
@@ -239,24 +254,18 @@ class PlanPanel(anywidget.AnyWidget):
     def _receive(self, _: object, content: Any, __: object) -> None:
         """Take a message over to the loop; some kernels deliver it in another thread."""
         if self._loop is None:
-            self._guard(self._do, content)
+            self.guard(self._do, content)
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._guard, self._do, content)
+            self._loop.call_soon_threadsafe(self.guard, self._do, content)
 
     def _do(self, content: Any) -> None:
         match content:
             case {"type": "ping"}:
+                self.seen = True
                 self.send({"type": "pong"})
-            case {"type": "run"}:
-                self._start()
-            case {"type": "cancel"}:
+            case {"type": "run" | "cancel" | "validate" as action} if self.interactive:
                 self._trouble = ""
-                self.session.cancel()
-                self._done("cancel")
-            case {"type": "validate"}:
-                self._trouble = ""
-                self.session.validate()
-                self._done("validate")
+                self._act(action)
             case {"type": "open", "node": int(index)}:
                 self._opened.pop(index, None)
                 while len(self._opened) >= MAX_OPEN:
@@ -268,17 +277,25 @@ class PlanPanel(anywidget.AnyWidget):
             case _:
                 raise PlanbenchError(f"the panel does not know the message {str(content)[:80]!r}")
 
+    def _act(self, action: str) -> None:
+        if action == "run":
+            if not self._starting and not wire.is_live(self.session.run):
+                self._start()  # else it was pressed in two views at once
+            return
+        if action == "cancel":
+            self.session.cancel()
+        else:
+            self.session.validate()
+        self._done(action)
+
     def _start(self) -> None:
-        if self._starting or wire.is_live(self.session.run):
-            return  # pressed in two views at once
-        self._trouble = ""
         if self._loop is None:
             raise PlanbenchError(
                 "the panel was made where no event loop runs",
                 hint="start the run from a cell: await session.start()",
             )
         self._starting = True
-        self._keep(self._run())
+        self.keep(self._run())
 
     async def _run(self) -> None:
         try:
@@ -308,7 +325,7 @@ class PlanPanel(anywidget.AnyWidget):
         if self._loop is None:
             self._send_details(index, self._details(plan.nodes[index].id))
         else:
-            self._keep(self._look_up(index, plan.nodes[index].id))
+            self.keep(self._look_up(index, plan.nodes[index].id))
 
     async def _look_up(self, index: int, node_id: str) -> None:
         # Off the loop: a table may be made of many items, and pandas may have to be loaded for it.
@@ -325,8 +342,8 @@ class PlanPanel(anywidget.AnyWidget):
 
     # -- tasks and trouble --------------------------------------------------------------------
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task of the panel: held on to, and seen when it fails."""
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task for the panel: held on to, and seen when it fails."""
         assert self._loop is not None
         task = self._loop.create_task(work, name="planbench panel")
         self._tasks.add(task)
@@ -338,7 +355,7 @@ class PlanPanel(anywidget.AnyWidget):
         if error is not None:
             self._fail(error)
 
-    def _guard(self, act: Callable[..., None], *arguments: Any) -> None:
+    def guard(self, act: Callable[..., None], *arguments: Any) -> None:
         """Do what nobody waits for; the panel is the place where it is seen when it fails."""
         try:
             act(*arguments)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -54,13 +56,13 @@ def _integer(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        value = _integer(value)
+    if isinstance(value, bool) or not isinstance(value, str | numbers.Real):
+        return _UNFIT
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (ValueError, OverflowError):
         return _UNFIT
-    return number if abs(number) < float("inf") else _UNFIT
+    return number if math.isfinite(number) else _UNFIT
 
 
 def _flag(value: Any) -> Any:

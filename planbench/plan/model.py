@@ -45,7 +45,9 @@ Later = WrapValidator(_leave_parameter)
 class PlanModel(BaseModel):
     """The base of the language's models: frozen, and exact about its fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, ser_json_inf_nan="constants"
+    )
 
 
 class RetryPolicy(PlanModel):
@@ -154,9 +156,11 @@ class PlanNode(PlanModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_key(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "store_as" not in value and isinstance(value.get("id"), str):
-            suffix = ".{index}" if value.get("for_each") is not None else ""
-            return {**value, "store_as": value["id"] + suffix}
+        if isinstance(value, dict) and "store_as" not in value:
+            written = value.get("id")
+            if isinstance(written, str) and ID.fullmatch(written):
+                suffix = ".{index}" if value.get("for_each") is not None else ""
+                return {**value, "store_as": written + suffix}
         return value
 
     @field_validator("id")

@@ -84,7 +84,9 @@ def structure_problems(nodes: Sequence[PlanNode]) -> list[StructureProblem]:
             found.extend(p._replace(position=position) for p in _literal_braces(node))
     found.extend(_dependency_problems(nodes, first, braces))
     found.extend(_key_conflicts(nodes))
-    needs = {node.id: [d for d in node.depends_on if d != node.id] for node in nodes}
+    needs = {
+        nodes[i].id: [d for d in nodes[i].depends_on if d != nodes[i].id] for i in first.values()
+    }
     found.extend(
         StructureProblem(
             "cycle",

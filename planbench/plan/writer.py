@@ -23,7 +23,7 @@ _INDENT: Final = 2
 _KEY: Final = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
 _PLAIN: Final = re.compile(r"[^\W\d_](?:[^:\#{}`\\\n]|:(?=[^\s])|(?<=\S)\#)*")
 _OLD_WORDS: Final = frozenset(
-    {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
+    {"yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
 )
 _ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _CONTROL: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")

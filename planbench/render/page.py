@@ -192,8 +192,7 @@ def _node_table(data: PageData) -> _Html:
             _items(node.view),
             "" if node.view.seconds is None else duration(node.view.seconds),
             "" if not node.view.nbytes else size(node.view.nbytes),
-            ", ".join(f"{name} {_plain(value)}" for name, value in node.facets.items())
-            or (node.view.note or ""),
+            _facets(node.facets) if node.facets else node.view.note or "",
         )
         for node in data.nodes
     ]
@@ -238,6 +237,16 @@ def _node_details(node: PageNode, opened: str | None) -> _Html:
         _table(node.table) if node.table is not None else "",
     ]
     return _tag("details", summary, *parts, class_="node", id=f"d{node.number}", open=opened)
+
+
+def _facets(facets: Mapping[str, Any]) -> _Html:
+    return _tag(
+        "span",
+        *(
+            _tag("span", _tag("b", name), f" {_plain(value)}", class_="facet")
+            for name, value in facets.items()
+        ),
+    )
 
 
 def _listed(keys: Sequence[str], shown: int = 12) -> _Html:

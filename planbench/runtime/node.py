@@ -68,6 +68,13 @@ def first_step(function: Callable[..., Any], kwargs: dict[str, Any]) -> tuple[An
         return None, stop.value
 
 
+def _go(work: CoroutineType[Any, Any, Any]) -> tuple[Any, Any]:
+    try:
+        return work, work.send(None)
+    except StopIteration as stop:
+        return None, stop.value
+
+
 def first_step_at(
     where: tuple[Prints, str], function: Callable[..., Any], kwargs: dict[str, Any]
 ) -> tuple[Any, Any]:
@@ -149,9 +156,13 @@ class Caller:
         context = self._context.copy()
         where = (self._prints, node.id)
         if not node.is_async:
-            return await self._threads().call(
+            value = await self._threads().call(
                 lambda: context.run(whole_call, where, node.function, kwargs)
             )
+            if type(value) is CoroutineType:  # a plain wrapper around an async function
+                work, value = context.run(_go, value)
+                return value if work is None else await self.go_on(node, context, work, value)
+            return value
         began = monotonic()
         work, value = context.run(first_step_at, where, node.function, kwargs)
         if monotonic() - began > BLOCKED:

@@ -35,9 +35,10 @@ QUIET = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "docmanager-extension/plugin": {"autosave": False},
 }
-READY = """() => {
+READY = """wanted => {
   const panel = window.jupyterapp?.shell?.currentWidget;
-  return panel?.sessionContext?.session?.kernel?.status === 'idle' && panel.content?.widgets?.length > 0;
+  const status = panel?.sessionContext?.session?.kernel?.status;
+  return panel?.content?.widgets?.length > 0 && (wanted === 'any' ? Boolean(status) : status === wanted);
 }"""
 
 
@@ -49,10 +50,10 @@ class Notebook:
         self.url = url
         self.path = path
 
-    def open(self) -> None:
-        """Load the page, as new or again."""
+    def open(self, kernel: str = "idle") -> None:
+        """Load the page, as new or again, and wait for that state of its kernel."""
         self.page.goto(self.url)
-        self.page.wait_for_function(READY, timeout=40_000)
+        self.page.wait_for_function(READY, arg=kernel, timeout=40_000)
 
     def run(self, index: int, *, wait: bool = True) -> None:
         """Run a cell; without ``wait`` it is only begun."""
@@ -83,7 +84,7 @@ class Notebook:
     def restart(self) -> None:
         """Restart the kernel, as from the menu."""
         self.page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
-        self.page.wait_for_function(READY)
+        self.page.wait_for_function(READY, arg="idle")
 
     def saved(self, index: int) -> list[Any]:
         """Give the outputs of a cell as they are on disk."""

@@ -249,6 +249,17 @@ def test_a_plan_as_the_last_expression_draws_itself(shell):
     assert get_workbench().sessions == set()
 
 
+def test_a_run_as_the_last_expression_draws_itself(shell):
+    run(shell, FETCH)
+    run(
+        shell,
+        "%%plan r --run\nname: p\nobjective: o\nnodes:\n  - id: a\n    tool: fetch\n    args: {key: x}\n",
+    )
+    data, _ = shell.display_formatter.format(shell.user_ns["r"])
+    assert "image/svg+xml" in data
+    assert "completed" in data["text/html"]
+
+
 def test_observers_of_definitions_are_gone_after_unloading(bare):
     load_ipython_extension(bare)
     unload_ipython_extension(bare)

@@ -86,7 +86,9 @@ def test_one_cell_runs_a_plan_and_the_next_reads_it(tmp_path):
     )
     assert printed(made.cells[2]) == "completed hi {x} $HOME\n"
     shown = made.cells[1].outputs
-    assert all("application/vnd.jupyter.widget-view+json" not in out.get("data", {}) for out in shown)
+    assert all(
+        "application/vnd.jupyter.widget-view+json" not in out.get("data", {}) for out in shown
+    )
     assert "text/html" in shown[0].data
     assert "widgets" not in made.metadata
     nbformat.validate(made)
@@ -258,9 +260,9 @@ def test_an_interrupt_ends_the_cell_and_records_the_run(kernel):
     assert content["ename"] == "RunCancelled"
     assert len("\n".join(content["traceback"]).splitlines()) <= 3
     assert "1 of 3 nodes" in content["evalue"]
-    assert kernel.run("print(slow.status, get_workbench().memory['hello'], slow.state.nodes['a'].status)") == (
-        "cancelled hi cancelled\n"
-    )
+    assert kernel.run(
+        "print(slow.status, get_workbench().memory['hello'], slow.state.nodes['a'].status)"
+    ) == ("cancelled hi cancelled\n")
     left = "print([t.get_name() for t in asyncio.all_tasks() if 'planbench' in t.get_name()])"
     assert kernel.run(left) == "[]\n"
     assert kernel.run(f"{GOOD}") is not None
@@ -280,11 +282,17 @@ def test_parameters_of_papermill_reach_the_plan(tmp_path):
     parameters = new_code_cell("date = 'unset'", metadata={"tags": ["parameters"]})
     made = notebook(
         TOOLS,
-        GOOD.replace('"hi {x} $HOME"', '"{params.date}"').replace("--run", "--run --param date=@date"),
+        GOOD.replace('"hi {x} $HOME"', '"{params.date}"').replace(
+            "--run", "--run --param date=@date"
+        ),
         "print(get_workbench().memory['hello'])",
     )
     made.cells.insert(0, parameters)
-    made.metadata["kernelspec"] = {"name": "python3", "language": "python", "display_name": "Python 3"}
+    made.metadata["kernelspec"] = {
+        "name": "python3",
+        "language": "python",
+        "display_name": "Python 3",
+    }
     source, target = tmp_path / "in.ipynb", tmp_path / "out.ipynb"
     nbformat.write(made, source)
     papermill.execute_notebook(

@@ -1,4 +1,5 @@
 import asyncio
+import signal
 import sys
 import textwrap
 
@@ -11,7 +12,15 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from planbench.errors import CommandError, PlanInvalid, PlanLoadError, RunCancelled, RunFailed
+from planbench.errors import (
+    CommandError,
+    PlanbenchError,
+    PlanInvalid,
+    PlanLoadError,
+    RunCancelled,
+    RunFailed,
+)
+from planbench.notebook.display import PlanDisplay
 from planbench.notebook.extension import load_ipython_extension, unload_ipython_extension
 from planbench.notebook.skeleton import skeleton
 from planbench.plan.model import ExecutionPlan
@@ -224,7 +233,7 @@ def test_lost_items_fail_where_strict(shell, monkeypatch, way):
 
 def test_line_and_body_arrive_unchanged(shell):
     shell.user_ns["item"] = "X"
-    body = DATED.replace("value:", "$HOME {item}:").replace(
+    body = "# blanks follow\n   \n" + DATED.replace("value:", "$HOME {item}:").replace(
         "{params.date}", "{item} {v: k} $HOME %d"
     )
     _, error = run(
@@ -422,6 +431,9 @@ def test_tools_are_a_table(shell):
     assert list(table["tool"]) == ["echo", "listing", "picky", "boom"]
     assert table["call"][0] == "echo(value: str = '') -> str"
     assert table["description"][0] == "Give the value back."
+    assert "echo(value: str = '') -> str" in repr(table)
+    assert "Give the value back." in repr(table)
+    assert "__main__" in repr(table)
     ok(shell, "t = %plan tools e* boom")
     assert list(shell.user_ns["t"]["tool"]) == ["echo", "boom"]
 
@@ -577,6 +589,66 @@ def test_a_run_that_was_cancelled_from_outside_fails_the_cell(shell):
     )
     _, error = run(shell, f"%%plan --run\n{body}")
     assert isinstance(error, RunCancelled)
+
+
+def test_ctrl_c_in_a_terminal_cancels_the_run(shell):
+    ok(
+        shell,
+        "import asyncio, os, signal\n"
+        "async def interrupted():\n    os.kill(os.getpid(), signal.SIGINT)\n    await asyncio.sleep(60)\n"
+        "%plan tools add interrupted",
+    )
+    body = GOOD.replace("tool: echo", "tool: interrupted").replace("    args: {value: hi}\n", "")
+    _, error = run(shell, f"%%plan x --run\n{body}")
+    assert isinstance(error, RunCancelled)
+    assert shell.user_ns["x"].status == "cancelled"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    ok(shell, f"%%plan x --run\n{GOOD}")
+
+
+@pytest.mark.parametrize(
+    ("line", "setting"), [("--static", ""), ("", "%config PlanMagics.static = True")]
+)
+def test_a_picture_can_be_asked_for_in_place_of_the_panel(shell, monkeypatch, line, setting):
+    made = []
+
+    class Display(PlanDisplay):
+        def __init__(self, *, static=None):
+            made.append(static)
+            super().__init__(static=static)
+
+    monkeypatch.setattr("planbench.notebook.magics.PlanDisplay", Display)
+    ok(shell, f"%%plan\n{GOOD}")
+    ok(shell, setting)
+    ok(shell, f"%%plan {line}\n{GOOD}")
+    assert made == [False, True]
+
+
+def test_what_is_configured_holds_from_the_start(tmp_path, monkeypatch):
+    monkeypatch.setattr("planbench.workbench._workbench", Workbench())
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.PlanMagics.plans_dir = str(tmp_path / "mine")
+    config.PlanMagics.strict = True
+    shell = InteractiveShell.instance(config=config)
+    load_ipython_extension(shell)
+    assert get_workbench().plans.plans_dir == tmp_path / "mine"
+    assert shell.magics_manager.registry["PlanMagics"].strict
+    unload_ipython_extension(shell)
+    InteractiveShell.clear_instance()
+
+
+def test_what_gives_no_tools_is_refused(shell):
+    for name in ("CALLS", "ok"):
+        ok(shell, "ok = 3")
+        _, error = run(shell, f"%plan tools add {name}")
+        assert isinstance(error, PlanbenchError)
+
+
+def test_a_comment_may_follow(shell):
+    ok(shell, f"%%plan x --run  # every morning\n{GOOD}")
+    ok(shell, "t = %plan runs  # all")
+    assert len(shell.user_ns["t"]) == 1
 
 
 def test_sessions_without_a_panel_are_let_go(shell):

@@ -66,7 +66,7 @@ def test_a_text_that_looks_like_something_else_stays_text(text):
 
 
 def test_other_readers_of_yaml_find_the_same_texts():
-    words = {w: w for w in "no yes on off y n 0123 1e3 12:30 2024-01-01 null ~ .nan 0x1f 1_000 0o7".split()}
+    words = {w: w for w in "no yes on off 0123 1e3 12:30 2024-01-01 null ~ .nan 0x1f 1_000 0o7".split()}
 
     assert yaml.safe_load(format_yaml(words)) == words
 

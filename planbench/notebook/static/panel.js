@@ -675,6 +675,7 @@ function initialize({ model }) {
   const leave = watch(scan);
   model.on("msg:custom", receive);
   model.on(/** @type {any} */ ("comm_live_update"), doubt);
+  model.send({ type: "ping" }); // the kernel learns that somebody shows its panels
   scan();
   return () => {
     leave();

@@ -1,0 +1,152 @@
+import pytest
+
+from planbench.plan.model import ForEach, PlanNode
+from planbench.plan.structure import Suggestions, structure_problems, suggestion
+
+
+def node(node_id, *needs, **fields):
+    return PlanNode(id=node_id, tool="t", depends_on=list(needs), **fields)
+
+
+def each(source, **fields):
+    return ForEach(source=f"{{artifacts.{source}}}", **fields)
+
+
+def told(*nodes):
+    return [(p.code, p.node_id, p.field) for p in structure_problems(nodes)]
+
+
+def test_a_sound_plan_has_no_problems():
+    assert told(
+        node("a"),
+        node("b", "a", for_each=each("a"), args={"x": "{item} {index} {artifacts.a} {nodes.a.output}"}),
+    ) == []
+
+
+def test_an_id_that_is_used_twice_names_the_first():
+    (problem,) = structure_problems([node("a"), node("b"), node("a", store_as="other")])
+
+    assert (problem.code, problem.node_id, problem.position) == ("duplicate_id", "a", 2)
+    assert "the first is node 1" in problem.message
+
+
+def test_dependencies_are_known_different_and_others():
+    assert told(node("a", "a"), node("b", "a", "a"), node("c", "bb")) == [
+        ("self_dependency", "a", ("depends_on", 0)),
+        ("duplicate_dependency", "b", ("depends_on", 1)),
+        ("unknown_dependency", "c", ("depends_on", 0)),
+    ]
+
+
+def test_a_near_name_is_suggested():
+    problems = structure_problems([node("listing"), node("b", "listin"), node("c", "zzz")])
+
+    assert [p.fix for p in problems] == ["did you mean 'listing'?", None]
+
+
+def test_a_cycle_is_named_in_the_direction_of_the_data():
+    (problem,) = structure_problems([node("b", "a"), node("a", "b"), node("c", "a")])
+
+    assert (problem.code, problem.node_id, problem.position) == ("cycle", "a", 1)
+    assert "a -> b -> a" in problem.message
+
+
+def test_every_reference_must_stand_directly_in_depends_on():
+    nodes = [node("a"), node("b", "a"), node("c", "b", args={"x": ["{artifacts.a}", "{nodes.b.output}"]})]
+    (problem,) = structure_problems(nodes)
+
+    assert (problem.code, problem.field) == ("undeclared_reference", ("args", "x", 0))
+    assert problem.fix == "add a to depends_on"
+
+
+def test_one_name_that_is_read_often_is_told_once_and_quoted_it_is_not_read():
+    assert told(node("c", args={"x": "{artifacts.a} {artifacts.a}", "y": "{{artifacts.b}}"})) == [
+        ("undeclared_reference", "c", ("args", "x"))
+    ]
+
+
+def test_a_fan_out_waits_for_its_source():
+    assert told(node("a"), node("b", for_each=each("a"))) == [
+        ("for_each_not_dependency", "b", ("for_each", "source"))
+    ]
+
+
+def test_the_key_of_a_fan_out_varies_and_that_of_a_single_call_does_not():
+    assert told(
+        node("a", store_as="a_{index}"),
+        node("b", "a", for_each=each("a"), store_as="b"),
+        node("c", "a", for_each=each("a", alias="rep"), store_as="c_{rep.id}"),
+        node("d", store_as="d_{rep.id}"),
+    ) == [
+        ("item_variable_without_for_each", "a", ("store_as",)),
+        ("constant_item_key", "b", ("store_as",)),
+    ]
+
+
+def test_a_key_reads_no_results():
+    assert told(node("a"), node("b", "a", store_as="{artifacts.a}")) == [
+        ("bad_field", "b", ("store_as",))
+    ]
+
+
+def test_two_nodes_never_write_one_key():
+    assert told(node("a", store_as="k"), node("b", store_as="k")) == [
+        ("key_conflict", "b", ("store_as",))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "collides"),
+    [
+        ("k_{index}", "k_3", True),
+        ("k_{index}", "k_0", True),
+        ("k_{index}", "k_03", False),
+        ("k_{index}", "k_x", False),
+        ("k_{index}", "k_", False),
+        ("k{index}_r", "k12_r", True),
+        ("k1{index}", "k12", True),
+        ("{index}", "7", True),
+        ("k_{index}", "k_12345678", False),
+        ("k_{item}", "k_3", False),
+        ("k_{index}_{item}", "k_3_x", False),
+    ],
+)
+def test_the_numbered_keys_of_a_fan_out_are_nobody_else_s(pattern, key, collides):
+    nodes = [node("a", store_as=key), node("b", "a", for_each=each("a"), store_as=pattern)]
+    problems = structure_problems(nodes)
+
+    assert [(p.code, p.node_id) for p in problems] == ([("key_conflict", "b")] if collides else [])
+
+
+def test_braces_that_stay_as_written_are_warnings():
+    nodes = [node("a"), node("b", "a", args={"x": "{item.x} {artifacts.a.rows}"})]
+    problems = structure_problems(nodes)
+
+    assert [(p.code, p.severity) for p in problems] == [
+        ("literal_item_variable", "warning"),
+        ("literal_placeholder", "warning"),
+    ]
+
+
+def test_args_that_hold_themselves_are_told_and_not_followed():
+    loop = {"x": "{artifacts.b}"}
+    loop["loop"] = loop
+
+    broken = node("a").model_copy(update={"args": loop})
+    assert told(broken) == [("bad_field", "a", ("args",))]
+
+
+def test_suggestions_are_bounded_since_each_looks_at_all_names():
+    names = Suggestions(["alpha", "beta"])
+
+    assert "alpha" in names
+    found = [names.near("alpa") for _ in range(100)]
+    assert found[0] == "did you mean 'alpha'?"
+    assert found[-1] is None
+    assert suggestion("x" * 10_000, ["alpha"]) is None
+
+
+def test_a_plan_of_many_problems_is_looked_through_in_one_pass():
+    nodes = [node(f"n{i}", f"zz{i}", args={"x": f"{{artifacts.q{i}}}"}) for i in range(3000)]
+
+    assert len(structure_problems(nodes)) == 6000
