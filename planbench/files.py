@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from planbench.errors import PlanInvalid, PlanLoadError
 from planbench.plan.collector import paused_collector
-from planbench.plan.document import read_document
+from planbench.plan.document import in_order, read_document
 from planbench.plan.draft import draft
 from planbench.plan.parameters import bind_document
 from planbench.plan.structure import suggestion
@@ -55,7 +55,7 @@ def _loaded(text: Any, params: Mapping[str, Any] | None, path: Path | None) -> E
             document, issues = bind_document(document, params)
         made = draft(document)
     if made.plan is None or issues:
-        raise PlanInvalid([*issues, *made.issues], path=path, name=made.name)
+        raise PlanInvalid(in_order([*issues, *made.issues]), path=path, name=made.name)
     return made.plan
 
 

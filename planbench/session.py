@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from planbench.errors import PlanInvalid
 from planbench.memory.frames import to_frame
 from planbench.plan.document import format_yaml
-from planbench.plan.model import ExecutionPlan
 from planbench.plan.placeholders import as_text
 from planbench.render.view import GraphView, NodeView, graph_view
-from planbench.runtime.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from planbench.events import Event
-    from planbench.plan.model import PlanNode
+    from planbench.plan.model import ExecutionPlan, PlanNode
     from planbench.runtime import NodeState
+    from planbench.runtime.run import Run
     from planbench.tools import ToolRegistry
     from planbench.validation import ValidationReport
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import CommandError, ConfigurationError
 from planbench.files import PlanFileStore
 from planbench.memory import WorkingMemory
-from planbench.plan.model import ExecutionPlan
 from planbench.runtime import Engine
 from planbench.session import PlanSession
 from planbench.tools import ToolRegistry
@@ -19,9 +17,10 @@ from planbench.validation import check_plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from pathlib import Path
 
     from planbench.checkpoints import CheckpointStore
-    from planbench.plan.model import PlanRunManifest
+    from planbench.plan.model import ExecutionPlan, PlanRunManifest
     from planbench.runtime import Run
     from planbench.validation import ValidationReport
 

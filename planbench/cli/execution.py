@@ -56,7 +56,7 @@ def summary(run: Run) -> str:
     if manifest.nodes_skipped:
         parts.append(f"{manifest.nodes_skipped} skipped")
     if manifest.nodes_failed:
-        parts.append(f"{manifest.nodes_failed} not whole")
+        parts.append(f"{manifest.nodes_failed} failed or partial")
     parts += [duration(manifest.duration_seconds), f"{size(manifest.total_bytes_stored)} stored"]
     return f"{run.plan.name}: {run.status}, {', '.join(parts)}"
 

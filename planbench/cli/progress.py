@@ -11,9 +11,9 @@ from planbench.cli.terminal import Screen, printable
 from planbench.render.figures import duration, size
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
-    from rich.console import Group
+    from rich.console import Group, OverflowMethod, RenderableType
 
     from planbench.events import Event
     from planbench.runtime.run import Run
@@ -108,33 +108,33 @@ class LiveTable:
         from rich.live import Live  # noqa: PLC0415 - as above
 
         console = Console(file=self._screen.stream, markup=False, highlight=False, emoji=False)
-        live = Live(console=console, auto_refresh=False, transient=False)
-        live.start()
-        painter = asyncio.create_task(self._paint(live, run, console.height))
-        try:
-            yield
-        finally:
-            painter.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await painter
-            live.update(_table(run, console.height), refresh=True)
-            live.stop()
+        tools = {node.id: node.tool or node.type for node in run.plan.nodes}
+        limit = max(4, console.height - 4)
+        overflow: OverflowMethod = "ellipsis" if self._screen.is_unicode else "crop"
 
-    async def _paint(self, live: object, run: Run, height: int) -> None:
-        while True:
-            live.update(_table(run, height), refresh=True)  # type: ignore[attr-defined]  # rich's Live, imported above
-            await asyncio.sleep(REDRAW_SECONDS)
+        async def paint(live: Live) -> None:
+            while True:
+                live.update(_table(run, tools, limit, overflow), refresh=True)
+                await asyncio.sleep(REDRAW_SECONDS)
+
+        with Live(console=console, auto_refresh=False) as live:
+            painter = asyncio.create_task(paint(live))
+            try:
+                yield
+            finally:
+                painter.cancel()
+                await asyncio.wait([painter])
+                live.update(_table(run, tools, limit, overflow), refresh=True)
 
 
-def _table(run: Run, height: int) -> Group:
-    from rich.console import Group  # noqa: PLC0415 - a pipe and the other commands need no rich
+def _table(run: Run, tools: Mapping[str, str], limit: int, overflow: OverflowMethod) -> Group:
+    from rich.console import Group  # noqa: PLC0415 - as above
     from rich.progress_bar import ProgressBar  # noqa: PLC0415 - as above
     from rich.table import Table  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
 
     nodes = list(run.state.nodes.values())
-    tools = {node.id: node.tool or node.type for node in run.plan.nodes}
-    shown = _most_telling(nodes, max(4, height - 4))
+    shown = _most_telling(nodes, limit)
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False, expand=True)
     for texts in (
         [node.node_id for node in shown],
@@ -142,22 +142,23 @@ def _table(run: Run, height: int) -> Group:
         list(_COLOURS),
     ):
         width = min(MAX_NAME, max(map(len, texts)))
-        table.add_column(no_wrap=True, overflow="ellipsis", min_width=width, max_width=width)
-    if any(node.total for node in shown):
+        table.add_column(no_wrap=True, overflow=overflow, min_width=width, max_width=width)
+    has_bars = any(node.total for node in shown)
+    if has_bars:
         table.add_column(min_width=BAR, max_width=BAR)
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column(no_wrap=True, overflow=overflow, ratio=1)
     for node in shown:
         colour = _COLOURS.get(node.status, "dim")
-        cells = [
+        cells: list[RenderableType] = [
             Text(printable(node.node_id)),
             Text(printable(tools[node.node_id]), style="dim"),
             Text(node.status, style=colour),
-            Text(printable(told(node)).replace("\n", " "), style=colour if node.errors else "dim"),
         ]
-        bar = node.total and ProgressBar(node.total, node.done + node.failed, width=BAR)
-        table.add_row(
-            *cells[:3], *([bar or ""] if len(table.columns) > len(cells) else ()), cells[3]
-        )
+        if has_bars:
+            done = node.done + node.failed
+            cells.append(ProgressBar(node.total, done, width=BAR) if node.total else "")
+        said = printable(told(node)).replace("\n", " ")
+        table.add_row(*cells, Text(said, style=colour if node.errors else "dim"))
     rest = f", {len(shown)} shown" if len(shown) < len(nodes) else ""
     return Group(table, Text(f"{run.nodes_done} of {run.nodes_total} nodes{rest}", style="bold"))
 

@@ -79,7 +79,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
         ("took", duration(manifest.duration_seconds)),
         ("nodes ok", f"{manifest.nodes_ok} of {manifest.nodes_total}"),
         ("skipped", str(manifest.nodes_skipped)),
-        ("not whole", str(manifest.nodes_failed)),
+        ("failed or partial", str(manifest.nodes_failed)),
         ("calls", str(run.state.calls)),
         ("stored", size(manifest.total_bytes_stored)),
     ]

@@ -42,6 +42,11 @@ class Screen:
         """Whether somebody is looking at a terminal that can redraw."""
         return self.stream.isatty() and os.environ.get("TERM") not in ("dumb", "")
 
+    @property
+    def is_unicode(self) -> bool:
+        """Whether every character can be written as it is."""
+        return (self.stream.encoding or "").lower().startswith("utf")
+
     def line(self, text: str = "") -> None:
         """Write the text and a line break, at once."""
         try:

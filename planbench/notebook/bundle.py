@@ -44,7 +44,9 @@ LAYOUT: Final = """
 .pb-static>p{margin:4px 0}
 .pbs.pbs{width:100%;margin:6px 0;border:0;border-collapse:collapse;font-size:12px;table-layout:auto}
 .pbs.pbs tr:nth-child(n){border:0;background:none}
-.pbs.pbs td,.pbs.pbs th{max-width:none;padding:2px 12px 2px 0;border:0;border-bottom:1px solid var(--jp-border-color2,#dfe3e8);text-align:left;vertical-align:top;white-space:normal;overflow-wrap:anywhere}
+.pbs.pbs td,.pbs.pbs th{max-width:none;padding:2px 12px 2px 0;border:0;border-bottom:1px solid var(--jp-border-color2,#dfe3e8);text-align:left;vertical-align:top;white-space:nowrap}
+.pbs.pbs td:last-child{white-space:normal;overflow-wrap:anywhere}
+.pbs-scroll{overflow-x:auto}
 .pbs.pbs thead th,.pbs-soft.pbs-soft.pbs-soft{color:var(--jp-ui-font-color2,#59636e);font-weight:400}
 .pbs-num.pbs-num.pbs-num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .pbs-pre{white-space:pre-wrap;overflow-wrap:anywhere}
@@ -197,7 +199,8 @@ def _nodes(subject: wire.Subject) -> Html | str:
         tag("th", name, class_="pbs-num" if name in ("items", "time", "stored") else None)
         for name in names
     ]
-    return tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), class_="pbs")
+    table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *rows), class_="pbs")
+    return tag("div", table, class_="pbs-scroll")
 
 
 def _facts(record: wire.Record, facets: str, errors: Sequence[str]) -> list[Html]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from planbench.render.cards import LINE_SIZE, RIGHT, TEXT_X, card
 from planbench.render.figures import duration, size
-from planbench.render.lettering import shorten_end
+from planbench.render.lettering import shorten_end, text_width
 from planbench.render.view import GraphView, NodeView, counter_text, graph_view
 from planbench.session import kind_of, node_view
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 MAX_NOTE: Final = 300
+_VALID: Final[Record] = {"s": "valid"}
+_WAITING: Final[Record] = {"s": "waiting", "c": "waiting"}
 MAX_ISSUES: Final = 500
 
 
@@ -113,10 +115,9 @@ def node_record(view: NodeView, room: float | None = None) -> Record:
 
     ``room`` is the width of the counter in the drawing, in points.
     """
-    counter = counter_text(view)
     record = {
         "s": view.status,
-        "c": counter if room is None else shorten_end(counter, room, LINE_SIZE),
+        "c": _fitting(counter_text(view), room),
         "i": items_text(view),
         "t": "" if view.seconds is None else duration(view.seconds),
         "b": "" if not view.nbytes else size(view.nbytes),
@@ -124,6 +125,16 @@ def node_record(view: NodeView, room: float | None = None) -> Record:
         "p": round((view.done or 0) / view.total, 4) if view.total else 0,
     }
     return {key: value for key, value in record.items() if value}
+
+
+def _fitting(counter: str, room: float | None) -> str:
+    """Leave out the last facts of a counter before any is cut in the middle."""
+    while room is not None and text_width(counter, LINE_SIZE) > room:
+        kept, dot, last = counter.rpartition(" \N{MIDDLE DOT} ")
+        if not dot or " " in last.strip("0123456789.,").strip():
+            return shorten_end(counter, room, LINE_SIZE)
+        counter = kept
+    return counter
 
 
 def items_text(view: NodeView) -> str:
@@ -145,11 +156,12 @@ class NodeWatch:
     def __init__(self, subject: Subject) -> None:
         self.rooms: tuple[float, ...] = ()
         self._subject = subject
-        self._marks: dict[int, tuple[Any, ...]] = {}
+        self._about: tuple[Any, ...] = ()
+        self._marks: dict[int, Any] = {}
 
     def forget(self) -> None:
         """Take every node as changed at the next look."""
-        self._marks.clear()
+        self._marks = {}
 
     def changed(self, now: float) -> dict[str, Record]:
         """Give the records of the nodes that changed, by the place of the node as text."""
@@ -157,14 +169,27 @@ class NodeWatch:
         if plan is None:
             return {}
         red = first_errors(self._subject)
+        about = (run, run is not None and run.finished, red)
+        if about != self._about:
+            self._about = about
+            self.forget()
+        marks, states = self._marks, {} if run is None else run.state.nodes
         drawn = len(self.rooms) == len(plan.nodes)
         found = {}
         for index, node in enumerate(plan.nodes):
-            mark = _mark(run, node.id, red.get(node.id), now)
-            if self._marks.get(index) != mark:
-                self._marks[index] = mark
-                view = node_look(node, run, red.get(node.id), now)
-                found[str(index)] = node_record(view, self.rooms[index] if drawn else None)
+            state = states.get(node.id)
+            mark: Any = "" if state is None else state.status
+            if mark == "running" and state is not None:
+                # The other states stand still: that is what makes a look at a large plan cheap.
+                mark = (state.done, state.failed, state.total, state.nbytes, _elapsed(state, now))
+            if marks.get(index) == mark:
+                continue
+            marks[index] = mark
+            if node.id not in red and (run is None or (mark == "waiting" and not run.finished)):
+                found[str(index)] = _WAITING if run is not None else _VALID
+                continue
+            view = node_look(node, run, red.get(node.id), now)
+            found[str(index)] = node_record(view, self.rooms[index] if drawn else None)
         return found
 
 
@@ -176,14 +201,6 @@ def first_errors(subject: Subject) -> dict[str, str]:
             if issue.node_id is not None and issue.severity == "error":
                 found.setdefault(issue.node_id, issue.message)
     return found
-
-
-def _mark(run: Run | None, node_id: str, red: str | None, now: float) -> tuple[Any, ...]:
-    if run is None:
-        return (red,)
-    state = run.state.nodes[node_id]
-    counts = (state.status, state.done, state.failed, state.reused, state.total, state.nbytes)
-    return (red, run.finished, counts, _elapsed(state, now))
 
 
 def _elapsed(state: NodeState, now: float) -> float | None:

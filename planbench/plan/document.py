@@ -27,10 +27,12 @@ from planbench.plan.writer import format_json, format_yaml
 from planbench.plan.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from planbench.plan.issues import Severity
     from planbench.plan.source import Route
 
-__all__ = ["Document", "Limits", "Mark", "format_json", "format_yaml", "read_document"]
+__all__ = ["Document", "Limits", "Mark", "format_json", "format_yaml", "in_order", "read_document"]
 
 _DEFAULT: Final = Limits()
 _NEVER: Final = re.compile("[\0\ud800-\udfff]")
@@ -120,6 +122,11 @@ class Document:
         other.__dict__["_start"] = places[key][1] if places else self._start
         other.routes = [route[1:] if route[:1] == (key,) else () for route in self.routes]
         return other
+
+
+def in_order(issues: Iterable[ValidationIssue]) -> list[ValidationIssue]:
+    """Sort issues as their places follow in the text; those without one come last."""
+    return sorted(issues, key=lambda i: (i.line is None, i.line or 0, i.column or 0))
 
 
 def read_document(text: str, limits: Limits = _DEFAULT) -> Document:

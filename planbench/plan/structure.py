@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ITEM_FAMILIES: Final = ("item", "index")
 _NOT_IN_KEYS: Final = ("artifacts", "nodes")
+_PARAMETER: Final = "{params."
 _DIGITS: Final = re.compile(r"[0-9]+")
 _MAX_INDEX_DIGITS: Final = 6  # a fan-out has at most 100,000 items
 _MAX_SUGGESTIONS: Final = 50
@@ -116,7 +117,7 @@ def _dependency_problems(
                 yield StructureProblem(
                     "duplicate_dependency", text, node.id, where, position=position
                 )
-            elif need not in first:
+            elif need not in first and _PARAMETER not in need:
                 yield StructureProblem(
                     "unknown_dependency",
                     f"depends_on names {need!r}, and no node has that id",

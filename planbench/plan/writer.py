@@ -22,9 +22,7 @@ _LONG_KEY: Final = 900  # YAML wants a colon within 1,024 characters of a key's 
 _INDENT: Final = 2
 _KEY: Final = re.compile(r"[A-Za-z_][\w.\-]*", re.ASCII)
 _PLAIN: Final = re.compile(r"[^\W\d_](?:[^:\#{}`\\\n]|:(?=[^\s])|(?<=\S)\#)*")
-_OLD_WORDS: Final = frozenset(
-    {"yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
-)
+_OLD_WORDS: Final = frozenset({"yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 _ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _CONTROL: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -47,6 +47,7 @@ LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MERGE: Final = "<<"
 
 _MAX_REREAD: Final = 5_000_000  # characters read again, over all the lines that were mended
+_COPIED: Final = 20  # to copy a character costs that much less than to parse it
 _ALIAS: Final = re.compile(r"""\bas["']?\s*:\s*["']?(\w+)""")
 _UNPRINTABLE: Final = re.compile(
     "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]"
@@ -75,8 +76,9 @@ def read_yaml(text: str, limits: Limits) -> Reading:
             tree.problems.append(stop.problem)
             tree.reading.complete = False
         except yaml.YAMLError as error:
-            offset = shifts.original(_offset_of(error, current))
-            budget -= len(current)
+            reached = _offset_of(error, current)
+            offset = shifts.original(reached)
+            budget -= reached + len(current) // _COPIED
             slips = []
             if budget > 0 and "unexpected end of stream" not in str(error):
                 slips = mend(source, offset, edits, flow=tree.in_flow)

@@ -11,11 +11,11 @@ _HOUR: Final = 3600
 
 def duration(seconds: float) -> str:
     """Give seconds as ``12 ms``, ``3.4 s``, ``2 min 05 s`` or ``1 h 02 min``."""
-    if seconds < 1:
+    if round(seconds * _STEP) < _STEP:
         return f"{seconds * _STEP:.0f} ms"
-    if seconds < _MINUTE:
+    if round(seconds, 1) < _MINUTE:
         return f"{seconds:.1f} s"
-    if seconds < _HOUR:
+    if round(seconds) < _HOUR:
         minutes, rest = divmod(round(seconds), _MINUTE)
         return f"{minutes} min {rest:02d} s"
     hours, rest = divmod(round(seconds), _HOUR)

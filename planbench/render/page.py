@@ -183,7 +183,7 @@ def _graph(data: PageData) -> _Html:
 
 
 def _node_table(data: PageData) -> _Html:
-    columns = ("node", "tool", "status", "items", "time", "stored", "facets")
+    columns = ("node", "tool", "status", "items", "time", "stored", "facts")
     rows = [
         (
             _tag("a", node.view.id, href=f"#d{node.number}"),

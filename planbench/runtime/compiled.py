@@ -88,10 +88,8 @@ class CompiledNode:
 
 
 def _key_template(text: str, alias: str | None) -> Callable[[Scope], str]:
-    pieces = scan(text, alias)
-    if len(pieces) == 2 and isinstance(pieces[0], str):  # noqa: PLR2004 - "report_" and {index}
-        head, tail = pieces
-        if isinstance(tail, Placeholder) and tail.family == "index":
+    match scan(text, alias):
+        case [str() as head, Placeholder(family="index")]:
             return lambda scope: head + str(scope.index)
     template = Template(text, alias)
     return lambda scope: as_text(template.resolve(scope))

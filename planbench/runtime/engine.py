@@ -46,7 +46,8 @@ class _CompiledPlans:
     def get(
         self, plan: ExecutionPlan, registry: ToolRegistry, allowed: tuple[str, ...] | None
     ) -> CompiledPlan | None:
-        kept = self._kept.get(registry, {}).get((id(plan), allowed))
+        plans = self._kept.get(registry)
+        kept = None if plans is None else plans.get((id(plan), allowed))
         if kept is None or kept[0] is not plan or kept[1] != registry.version:
             return None
         return kept[2]

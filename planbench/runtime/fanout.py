@@ -28,7 +28,7 @@ DIGESTED: Final = 262_144
 """Bytes of an average item up to which calls get a digest, and can be reused."""
 
 
-class SourceNotList(Exception):  # noqa: N818 - told to the node
+class SourceNotList(Exception):  # told to the node
     """Raised when what a fan-out should spread is no list; the text names the type."""
 
 
@@ -61,7 +61,7 @@ def _described(value: Any) -> str:
 
 
 class _Call(NamedTuple):
-    index: int
+    item: int
     key: str
     digest: str | None
     began: float
@@ -77,11 +77,11 @@ class FanOut:
 
     __slots__ = (
         "_cancelled",
+        "_context",
         "_digests",
         "_emit",
         "_may_reuse",
         "_merger",
-        "_context",
         "_plain_digests",
         "_sched",
         "_tasks",
@@ -89,8 +89,8 @@ class FanOut:
         "active",
         "entries",
         "failed",
-        "most",
         "items",
+        "most",
         "next",
         "node",
         "tolerated",
@@ -220,13 +220,13 @@ class FanOut:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            self._lose(call.index, call.key, error, call.began)
+            self._lose(call.item, call.key, error, call.began)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
-            self._lose(call.index, call.key, error, call.began)
+            self._lose(call.item, call.key, error, call.began)
 
-    def _store(  # noqa: PLR0913, PLR0917 - the hot path: an object to hold these costs as much as the rest
+    def _store(
         self,
         index: int,
         key: str,
@@ -290,8 +290,9 @@ class FanOut:
             "reused": True,
         }
         if self._merger is not None and node.facets is not None:
-            data["facets"], _ = node.facets.read(entry.value)
-            self._merger.add(data["facets"])
+            facets, _ = node.facets.read(entry.value)
+            data["facets"] = facets
+            self._merger.add(facets)
         sched.run.emit(ev.ITEM_FINISHED, data)
         return True
 

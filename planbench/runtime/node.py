@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MUCH_WORSE: Final = 2
 
 
-class CallTimedOut(Exception):  # noqa: N818 - told to the node, raised to nobody
+class CallTimedOut(Exception):  # told to the node, raised to nobody
     """Raised inside the runtime when a call was over its limit; the text says what became of it."""
 
 

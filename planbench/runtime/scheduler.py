@@ -13,11 +13,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
-from planbench.errors import GuardError
 from planbench.memory.entries import PLAIN
 from planbench.memory.sizes import measure
 from planbench.plan.placeholders import Scope
 from planbench.runtime.compiled import digest_of
+from planbench.runtime.conditions import Conditions, Refused
 from planbench.runtime.dispatch import BLOCKED, ToolThreads
 from planbench.runtime.fanout import FanOut, SourceNotList, open_items
 from planbench.runtime.node import Caller, error_text, first_step_at, is_cancelled
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from planbench.memory import WorkingMemory
-    from planbench.memory.entries import Entry
     from planbench.runtime.compiled import CompiledNode, CompiledPlan
     from planbench.runtime.run import Run
 
@@ -37,7 +36,6 @@ SMALL: Final = 2_000
 """Elements up to which a source is opened on the loop."""
 LARGE: Final = 1_000_000
 """Bytes above which facets are read off the loop."""
-BUILT_IN: Final = ("count", "bytes", "items_ok", "items_failed")
 
 
 class Scheduler:
@@ -60,7 +58,7 @@ class Scheduler:
         self.expired = False
         self._unmet = {node.id: node.needs for node in compiled.nodes.values()}
         self._behind_failure: set[str] = set()
-        self._skipped: set[str] = set()
+        self.conditions = Conditions(run)
         self.ready: deque[CompiledNode] = deque(compiled.roots)
         self.claimed: deque[CompiledNode] = deque()
         self._opening: deque[CompiledNode] = deque()
@@ -111,18 +109,29 @@ class Scheduler:
         ready = self.ready
         while ready:
             node = ready[0]
-            if node.node.for_each is not None:
-                ready.popleft()
-                if self._may_run(node):
-                    self._open(node)
-            elif self.free > 0:
-                ready.popleft()
-                if self._may_run(node):
-                    self.free -= 1
-                    self.run.emit(ev.NODE_STARTED, {"node_id": node.id})
-                    self.claimed.append(node)
-            else:
+            spreads = node.node.for_each is not None
+            if self.free <= 0 and not spreads:
                 return
+            ready.popleft()
+            data: dict[str, Any] = {"node_id": node.id}
+            if node.guard is not None or self.conditions.skipped:
+                try:
+                    data.update(self.conditions.check(node))
+                except Refused as refusal:
+                    self._skip(node, refusal)
+                    continue
+            self.run.emit(ev.NODE_STARTED, data)
+            if spreads:
+                self._open(node)
+            else:
+                self.free -= 1
+                self.claimed.append(node)
+
+    def _skip(self, node: CompiledNode, refusal: Refused) -> None:
+        self.conditions.skipped.add(node.id)
+        data = {"node_id": node.id, "reason": str(refusal), **refusal.seen}
+        self.run.emit(ev.NODE_SKIPPED, data)
+        self.finish(node, failed=False)
 
     def relay(self) -> None:
         """Before a worker waits: see that another is there for what can go on meanwhile.
@@ -182,75 +191,11 @@ class Scheduler:
             self._idle -= 1
         self.until = monotonic() + TURN
 
-    # -- may it run -----------------------------------------------------------------
-
-    def _may_run(self, node: CompiledNode) -> bool:
-        if self._skipped and node.reads:
-            for read in node.reads:
-                if read in self._skipped:
-                    self._skip(node, f"reads {{artifacts.{read}}}, and {read!r} was skipped")
-                    return False
-        if node.guard is None:
-            return True
-        values = self._guard_values(node)
-        seen = {"errors": values[("errors",)]} if ("errors",) in values else {}
-        try:
-            passed = node.guard.evaluate(values)
-        except GuardError as error:
-            self._skip(
-                node,
-                f"guard {node.guard.text!r} cannot be evaluated: {error.message}"[:300],
-                **seen,
-            )
-            return False
-        if not passed:
-            self._skip(node, f"guard {node.guard.text!r} is false"[:300], **seen)
-        return passed
-
-    def _guard_values(self, node: CompiledNode) -> dict[tuple[str, ...], Any]:
-        values: dict[tuple[str, ...], Any] = {}
-        states = self.run.state.nodes
-        assert node.guard is not None
-        for path in node.guard.reads:
-            if path == ("errors",):
-                values[path] = self.run.state.errors
-            elif len(path) >= 2 and path[1] in states:  # noqa: PLR2004 - a family and an id
-                state = states[path[1]]
-                if path[0] == "status":
-                    values[path] = "error" if state.status == "blocked" else state.status
-                elif len(path) > 2:  # noqa: PLR2004 - and a facet
-                    facet = path[2]
-                    if facet in state.facets:
-                        values[path] = state.facets[facet]
-                    elif facet in BUILT_IN and state.status != "skipped":
-                        values[path] = self._built_in(node=path[1], facet=facet)
-        return values
-
-    def _built_in(self, node: str, facet: str) -> int:
-        state = self.run.state.nodes[node]
-        if facet == "bytes":
-            return state.nbytes
-        if facet == "items_failed":
-            return state.failed
-        if facet == "items_ok":
-            return state.done
-        if state.total is not None:
-            return state.done
-        body = self.run.bodies.get(node)
-        value = None if body is None or isinstance(body, list) else body.value
-        try:
-            return len(value)  # type: ignore[arg-type]  # what has no length counts as one
-        except TypeError:
-            return 1
-
-    def _skip(self, node: CompiledNode, reason: str, **seen: int) -> None:
-        self._skipped.add(node.id)
-        self.run.emit(ev.NODE_SKIPPED, {"node_id": node.id, "reason": reason, **seen})
-        self.finish(node, failed=False)
-
     # -- one plain node -------------------------------------------------------------
 
-    async def _execute(self, node: CompiledNode, task: asyncio.Task[Any]) -> None:
+    async def _execute(  # noqa: C901, PLR0912 - the hot path: each call saved here is saved a node
+        self, node: CompiledNode, task: asyncio.Task[Any]
+    ) -> None:
         try:
             args = node.resolve(self.scope)
             kwargs = node.validate(args)
@@ -330,6 +275,7 @@ class Scheduler:
         """Read a value's facets, off the loop when it is large; what does not fit is a warning."""
         reader = node.facets
         assert reader is not None
+        found: dict[str, Any]
         if nbytes > LARGE:
             found, problems = await self.aside(lambda: reader.read(value))
         else:
@@ -369,7 +315,6 @@ class Scheduler:
     # -- fan-outs -------------------------------------------------------------------
 
     def _open(self, node: CompiledNode) -> None:
-        self.run.emit(ev.NODE_STARTED, {"node_id": node.id})
         each = node.node.for_each
         assert each is not None
         source = self.artifact(each.source_node)

@@ -184,7 +184,7 @@ class RunState:
             nodes_failed=sum(ref.status in ("error", "partial") for ref in refs),
             duration_seconds=self.seconds,
             total_bytes_stored=self.total_bytes,
-            status=status,  # type: ignore[arg-type]  # one of the words that the events carry
+            status=status,
             items={
                 node.node_id: ItemCounts(
                     ok=node.done - node.reused,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planbench.plan.collector import paused_collector
-from planbench.plan.document import Document, read_document
+from planbench.plan.document import Document, in_order, read_document
 from planbench.plan.draft import Draft, draft, draft_of
 from planbench.plan.model import ExecutionPlan
 from planbench.plan.parameters import bind_document, record_of
@@ -30,7 +30,6 @@ def check_plan(
     registry: ToolRegistry | None = None,
     allowed_tools: Collection[str] | None = None,
     params: Mapping[str, Any] | None = None,
-    *,
     env: Mapping[str, Collection[str]] | None = None,
 ) -> ValidationReport:
     """Check a plan and report all that is wrong with it; never raises on its content.
@@ -43,8 +42,7 @@ def check_plan(
     with paused_collector():
         made, issues = _made(source, params)
         host = Host(registry, allowed_tools, env)
-        issues = [*issues, *made.issues, *_host_issues(made, host)]
-        issues.sort(key=_place)
+        issues = in_order([*issues, *made.issues, *_host_issues(made, host)])
         return ValidationReport(
             plan=made.plan,
             ok=all(issue.severity != "error" for issue in issues),
@@ -57,7 +55,6 @@ def validate_plan(
     plan: ExecutionPlan,
     registry: ToolRegistry | None = None,
     allowed_tools: Collection[str] | None = None,
-    *,
     env: Mapping[str, Collection[str]] | None = None,
 ) -> ValidationReport:
     """Check a plan that is a model already, as ``check_plan`` does."""
@@ -88,7 +85,3 @@ def _host_issues(made: Draft, host: Host) -> list[ValidationIssue]:
     if not made.nodes:
         return []
     return [*Calls(made, host).issues(), *guard_issues(made), *Outputs(made, host).issues()]
-
-
-def _place(issue: ValidationIssue) -> tuple[bool, int, int]:
-    return issue.line is None, issue.line or 0, issue.column or 0

@@ -109,8 +109,11 @@ class Notebook:
             )
         )
 
-    def shot(self, name: str) -> None:
-        """Keep a picture of the window."""
+    def shot(self, name: str, index: int = 1) -> None:
+        """Keep a picture of the window with the output of a cell in its view."""
+        self.output(index).locator(":scope > *").first.evaluate(
+            "node => node.scrollIntoView({block: 'end'})"
+        )
         SCREENSHOTS.mkdir(exist_ok=True)
         self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
@@ -179,8 +182,11 @@ def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.set_default_timeout(15_000)
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
     yield page
     context.close()
+    assert faults == [], "scripts of the page failed"
 
 
 @pytest.fixture

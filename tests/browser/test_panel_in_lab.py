@@ -119,7 +119,7 @@ def wait_for_state(panel, state):
 
 
 def test_a_cell_draws_its_plan_and_runs_it_live_from_the_button(notebook):
-    book = notebook(TOOLS, plan())
+    book = notebook(TOOLS, plan(count=160))
     book.run(0)
     book.run(1)
     panel = book.panel(1)
@@ -137,10 +137,10 @@ def test_a_cell_draws_its_plan_and_runs_it_live_from_the_button(notebook):
     assert trips[2] < 200, f"round trips in ms: {trips}"
 
     wait_for_state(panel, "partial")
-    shown = [re.match(r"(\d+) / 40", text) for text in book.page.evaluate("window.counters")]
+    shown = [re.match(r"(\d+) / 160", text) for text in book.page.evaluate("window.counters")]
     done = [int(match[1]) for match in shown if match]
-    assert [count for count in done if 0 < count < 40], done
-    assert done[-1] == 40
+    assert [count for count in done if 0 < count < 160], done
+    assert done[-1] == 160
     assert states(panel) == ["ok", "partial", "ok", "ok"]
     assert "report 7 is missing" in panel.locator(".pb-message").inner_text()
 
@@ -172,7 +172,7 @@ def test_cancel_ends_the_run_of_a_waiting_cell_at_once_and_leaves_no_task(notebo
 
 
 def test_a_page_that_is_loaded_again_in_mid_run_is_live_again(notebook):
-    book = notebook(TOOLS, plan(" --run", count=240))
+    book = notebook(TOOLS.replace("0.05", "0.1"), plan(" --run", count=1000))
     book.run(0)
     book.run(1, wait=False)
     book.panel(1).locator("g[data-node=n1].pb-running").wait_for()
@@ -181,12 +181,12 @@ def test_a_page_that_is_loaded_again_in_mid_run_is_live_again(notebook):
     panel = book.panel(1)
     panel.locator("g[data-node=n1].pb-running").wait_for()
     book.page.evaluate(WATCH_COUNTER)
-    book.shot("5_reloaded_in_mid_run")
-    wait_for_state(panel, "partial")
-    assert len(book.page.evaluate("window.counters")) > 2
-    panel.locator("g[data-node=n3]").click()
+    panel.locator("g[data-node=n0]").click()
     panel.locator(".pb-inspector table").wait_for()
-    assert "CC6.1" in panel.locator(".pb-inspector table").inner_text()
+    book.page.wait_for_function("window.counters.length > 3")
+    book.shot("5_reloaded_in_mid_run")
+    assert book.page.evaluate(CANCEL) < 500
+    assert states(panel)[:2] == ["ok", "cancelled"]
 
 
 def test_after_a_restart_the_saved_notebook_shows_the_end_of_the_run_and_no_broken_widget(notebook):
@@ -212,14 +212,13 @@ def test_after_a_restart_the_saved_notebook_shows_the_end_of_the_run_and_no_brok
     for index, said in ((1, "valid"), (2, "partial"), (3, "partial")):
         output = book.output(index)
         output.locator(".pb-static svg.pb-drawing").wait_for()
-        text = output.inner_text()
+        text = output.text_content()
         assert "model not found" not in text
         assert said in text
         assert "live" in text
         assert output.locator(".pb-static table tbody tr").count() == 4
         assert output.locator(".pb-panel").count() == 0
-    book.output(2).scroll_into_view_if_needed()
-    book.shot("6_after_restart")
+    book.shot("6_after_restart", 2)
 
 
 def test_open_panels_turn_red_when_a_cell_takes_their_tool_and_green_when_it_returns(notebook):
@@ -241,7 +240,7 @@ def test_open_panels_turn_red_when_a_cell_takes_their_tool_and_green_when_it_ret
         assert "unknown_tool" in panel.locator(".pb-issues").inner_text()
         assert panel.locator(".pb-run.pb-button").is_disabled()
         assert "1 error" in panel.locator(".pb-run.pb-button").get_attribute("title")
-    book.shot("7_tool_gone")
+    book.shot("7_tool_gone", 2)
     assert book.page.evaluate(RUN_AND_TIME, [4, "valid", 2]) < 300
     assert book.page.evaluate(RUN_AND_TIME, [5, "invalid", 2]) < 300
     assert "unknown_args" in book.panel(1).locator(".pb-issues").inner_text()
@@ -269,6 +268,8 @@ def test_the_keyboard_walks_the_graph_and_opens_a_node(notebook):
     book.shot("9_keyboard")
     book.page.keyboard.press("Escape")
     assert book.page.evaluate(focused) == "n1"
+    book.page.wait_for_timeout(1000)  # until what is saved has been written anew
+    assert book.page.evaluate(focused) == "n1"
     assert panel.locator(".pb-inspector").is_hidden()
     active = "[window.jupyterapp.shell.currentWidget.content.activeCellIndex, window.jupyterapp.shell.currentWidget.content.mode]"
     assert book.page.evaluate(active) == [1, "command"], "Lab took none of the keys"
@@ -289,13 +290,36 @@ def test_a_pinned_copy_and_the_cell_show_the_same_and_stay_live_after_the_run(no
     book.panel(1).locator("g[data-node=n1].pb-running").wait_for()
     for panel in (pinned, book.panel(1)):
         wait_for_state(panel, "partial")
-    book.page.wait_for_timeout(
-        1000
-    )  # what is saved has been written, and both panels are still there
+    book.page.wait_for_timeout(1000)  # until what is saved has been written anew
     assert states(pinned) == states(book.panel(1)) == ["ok", "partial", "ok", "ok"]
-    pinned.locator(".pb-run.pb-button").click()
-    book.panel(1).locator("g[data-node=n1].pb-running").wait_for()
+    pinned.locator("g[data-node=n3]").click()
+    pinned.locator(".pb-inspector table").wait_for()
+    assert book.panel(1).locator(".pb-inspector").is_hidden(), "each view opens its own node"
     book.shot("10_pinned")
+
+
+def test_a_widget_shown_twice_keeps_both_views_in_step(notebook):
+    show = f"""
+from IPython.display import display
+from planbench import get_workbench
+from planbench.notebook.panel import PlanPanel
+panel = PlanPanel(get_workbench().session({PLAN.replace("COUNT", "60")!r}))
+display(panel, panel)
+"""
+    book = notebook(TOOLS, show)
+    book.run(0)
+    book.run(1)
+    first, second = (book.output(1).locator(".pb-panel").nth(place) for place in (0, 1))
+    first.locator(".pb-run.pb-button").click()
+    second.locator("g[data-node=n1].pb-running").wait_for()
+    for panel in (first, second):
+        wait_for_state(panel, "partial")
+        assert states(panel) == ["ok", "partial", "ok", "ok"]
+    first.locator("g[data-node=n3]").click()
+    first.locator(".pb-inspector table").wait_for()
+    assert second.locator(".pb-inspector").is_hidden()
+    book.printed("panel.close()")
+    book.page.wait_for_function("document.querySelectorAll('.pb-panel').length === 0")
 
 
 def test_the_panel_follows_the_dark_theme(notebook):
@@ -315,5 +339,6 @@ def test_the_panel_follows_the_dark_theme(notebook):
         "root => [getComputedStyle(root).backgroundColor, getComputedStyle(root.querySelector('.pbn-title')).fill]"
     )
     ground, ink = (max(map(float, re.findall(r"[\d.]+", colour)[:3])) for colour in colours)
-    assert ground < 80 < 180 < ink, colours
+    assert ground < 80, colours
+    assert ink > 180, colours
     book.page.evaluate(command, "JupyterLab Light")

@@ -107,7 +107,7 @@ def test_a_timeout_of_a_sync_tool_ends_the_command_too(project):
 def in_a_terminal(project, *words, **environment):
     """Run a command whose output is a terminal; gives its exit code and all that it wrote."""
     ours, theirs = pty.openpty()
-    settings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+    settings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160", "LINES": "30"}
     process = subprocess.Popen(
         [*COMMAND, *words, "--tools", "own_tools"],
         cwd=project,
@@ -153,6 +153,7 @@ def test_a_terminal_that_knows_only_ascii_gets_only_ascii(project):
 
     assert code == 1
     assert written.isascii()
+    assert b"\\u2026" not in written
     assert b"12 of 12 items" in written
 
 

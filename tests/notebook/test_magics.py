@@ -20,6 +20,7 @@ from planbench.errors import (
     RunCancelled,
     RunFailed,
 )
+from planbench.files import load_plan
 from planbench.notebook.display import PlanDisplay
 from planbench.notebook.extension import load_ipython_extension, unload_ipython_extension
 from planbench.notebook.skeleton import skeleton
@@ -515,6 +516,28 @@ def test_a_new_plan_is_sound_whatever_the_tools_are_called(fields, required, nam
     assert [node.tool for node in report.plan.nodes] == [name, name]
 
 
+def test_a_new_plan_shows_what_an_argument_may_be(shell):
+    ok(
+        shell,
+        "from typing import Literal\n@tool\ndef pick(kind: Literal['a', 'b'], on: bool, share: float,"
+        " deep: list[int] | None, limit: int = 10, odd: float = float('nan'), words: list = [1, {'a': 'b: c'}]): pass",
+    )
+    ok(shell, "%plan new pick")
+    for line in (
+        '      kind: "a"  # one of a, b',
+        '      "on": false  # boolean',
+        "      share: 0.0  # number",
+        "      deep: []  # array",
+        "      # limit: 10  # integer",
+        "      # odd: ",
+    ):
+        assert line in shell.rl_next_input
+    filled = shell.rl_next_input.replace("      # limit", "      limit").replace(
+        "      # words", "      words"
+    )
+    ok(shell, filled)
+
+
 def test_runs_are_listed_shown_and_told(shell, tmp_path):
     ok(shell, f"%%plan first --run\n{GOOD}")
     ok(shell, f"%%plan second --run --allow-errors\n{RED}")
@@ -589,6 +612,35 @@ def test_a_run_that_was_cancelled_from_outside_fails_the_cell(shell):
     )
     _, error = run(shell, f"%%plan --run\n{body}")
     assert isinstance(error, RunCancelled)
+
+
+def test_a_live_run_is_cancelled_by_a_line(shell):
+    ok(
+        shell,
+        "import asyncio\nasync def wait():\n    await asyncio.sleep(60)\n%plan tools add wait",
+    )
+    plan = load_plan(GOOD.replace("tool: echo\n    args: {value: hi}", "tool: wait"))
+
+    async def main():
+        live = await get_workbench().start(plan)
+        await asyncio.sleep(0)
+        with capture_output() as shown:
+            shell.run_line_magic("plan", f"cancel {live.run_id}")
+        return (await live.result()).status, text_of(shown)
+
+    status, text = asyncio.run(main())
+    assert status == "cancelled"
+    assert "cancelling run_" in text
+
+
+def test_an_interrupt_before_the_run_began_is_told(shell, monkeypatch):
+    async def start(self):
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr("planbench.session.PlanSession.start", start)
+    _, error = run(shell, f"%%plan --run\n{GOOD}")
+    assert isinstance(error, RunCancelled)
+    assert "before it began" in str(error)
 
 
 def test_ctrl_c_in_a_terminal_cancels_the_run(shell):

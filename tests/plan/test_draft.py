@@ -1,3 +1,4 @@
+import itertools
 import re
 
 import pytest
@@ -32,7 +33,9 @@ def node(lines, head=HEAD):
 
 
 def test_a_plan_without_a_flaw_is_the_model_of_it():
-    text = node(["id: a", "tool: t", "args: {n: 0123}", "for_each: {source: '{artifacts.b}', as: x}"])
+    text = node(
+        ["id: a", "tool: t", "args: {n: 0123}", "for_each: {source: '{artifacts.b}', as: x}"]
+    )
     text += "    store_as: a_{index}\n    depends_on: [b]\n  - {id: b, tool: t}\n"
     made = drafted(text)
 
@@ -45,8 +48,12 @@ def test_a_plan_without_a_flaw_is_the_model_of_it():
 def test_a_plan_wrapped_in_plan_is_read_with_its_own_lines():
     made = drafted("plan:\n  name: p\n  objective: o\n  nodes:\n    - {id: a, tool: 5}\n")
 
-    assert [(i.code, i.node_id, i.line, i.column) for i in made.issues] == [("bad_field", "a", 5, 21)]
-    assert drafted("plan:\n  name: p\n  objective: o\n  nodes: [{id: a, tool: t}]\n").plan.name == "p"
+    assert [(i.code, i.node_id, i.line, i.column) for i in made.issues] == [
+        ("bad_field", "a", 5, 21)
+    ]
+    assert (
+        drafted("plan:\n  name: p\n  objective: o\n  nodes: [{id: a, tool: t}]\n").plan.name == "p"
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,18 +64,60 @@ def test_a_plan_wrapped_in_plan_is_read_with_its_own_lines():
         (["id: a b", "tool: t"], "bad_id", 4, 9, "must start with a letter"),
         (["id: 5", "tool: t"], "bad_id", 4, 9, "id must be text, not 5"),
         (["id: a:b", "tool: t"], "bad_id", 4, 9, "'a:b'"),
-        (["id: a", "tool: t", "timeout: soon"], "bad_field", 6, 14, "timeout must be a number, not 'soon'"),
+        (
+            ["id: a", "tool: t", "timeout: soon"],
+            "bad_field",
+            6,
+            14,
+            "timeout must be a number, not 'soon'",
+        ),
         (["id: a", "tool: t", "timeout: 0"], "bad_field", 6, 14, "greater than 0"),
-        (["id: a", "tool: t", "args: [1]"], "bad_field", 6, 11, "args must be a map, not a list of 1"),
-        (["id: a", "tool: t", "retry: {max_attempts: 11}"], "bad_field", 6, 27, "retry.max_attempts must be less"),
-        (["id: a", "tool: t", "facets: {counts: {n: 5}}"], "bad_field", 6, 26, "facets.counts.n must be text"),
-        (["id: a", "tool: t", "approve: [x]"], "bad_field", 6, 14, "approve must be true or false or be text"),
-        (["id: a", "tool: t", "depends_on: {}"], "bad_field", 6, 17, "depends_on must be a list, not an empty map"),
+        (
+            ["id: a", "tool: t", "args: [1]"],
+            "bad_field",
+            6,
+            11,
+            "args must be a map, not a list of 1",
+        ),
+        (
+            ["id: a", "tool: t", "retry: {max_attempts: 11}"],
+            "bad_field",
+            6,
+            27,
+            "retry.max_attempts must be less",
+        ),
+        (
+            ["id: a", "tool: t", "facets: {counts: {n: 5}}"],
+            "bad_field",
+            6,
+            26,
+            "facets.counts.n must be text",
+        ),
+        (
+            ["id: a", "tool: t", "approve: [x]"],
+            "bad_field",
+            6,
+            14,
+            "approve must be true or false or be text",
+        ),
+        (
+            ["id: a", "tool: t", "depends_on: {}"],
+            "bad_field",
+            6,
+            17,
+            "depends_on must be a list, not an empty map",
+        ),
         (["id: a", "tool: t", "type: tol"], "bad_field", 6, 11, "'tool' or 'delegate'"),
         (["id: a", "tool: t", 'store_as: ""'], "bad_field", 6, 15, "store_as must be 1 to 500"),
         (["id: a", "tool: t", "instruction: x"], "bad_field", 6, 5, "type: delegate"),
         (["id: a", "type: delegate"], "missing_field", 4, 5, "'instruction' is missing"),
-        (["id: a", "type: delegate", "instruction: x", "tool: t"], "bad_field", 7, 5, "write 'tools'"),
+        (
+            ["id: a", "type: delegate", "instruction: x", "tool: t"],
+            "bad_field",
+            7,
+            5,
+            "write 'tools'",
+        ),
     ],
 )
 def test_a_field_that_is_wrong_is_told_at_its_own_place(lines, code, line, column, words):
@@ -93,7 +142,12 @@ def test_a_field_that_is_wrong_is_told_at_its_own_place(lines, code, line, colum
 def test_an_unknown_field_is_told_at_its_key_with_what_was_meant(lines, line, column, fix):
     issue = one(node(lines))
 
-    assert (issue.code, issue.node_id, issue.line, issue.column) == ("unknown_field", "a", line, column)
+    assert (issue.code, issue.node_id, issue.line, issue.column) == (
+        "unknown_field",
+        "a",
+        line,
+        column,
+    )
     assert issue.fix.startswith(fix)
 
 
@@ -121,7 +175,12 @@ def test_fields_of_the_plan_itself_are_told_too():
         (HEAD + "nodes:\n", "bad_field", 3, "nodes must be a list, not nothing"),
         (HEAD + "nodes: 5\n", "bad_field", 3, "nodes must be a list, not 5"),
         (HEAD, "missing_field", 1, "'nodes' is missing"),
-        (HEAD + "nodes:\n  - {id: a, tool: t}\n  - just text\n", "bad_field", 5, "node 2 must be a map"),
+        (
+            HEAD + "nodes:\n  - {id: a, tool: t}\n  - just text\n",
+            "bad_field",
+            5,
+            "node 2 must be a map",
+        ),
     ],
 )
 def test_what_is_no_plan_is_told_in_one_issue(text, code, line, words):
@@ -132,7 +191,10 @@ def test_what_is_no_plan_is_told_in_one_issue(text, code, line, words):
 
 
 def test_text_that_names_a_file_says_how_to_read_one():
-    assert one("plans/daily.yaml").fix == "text is read as a plan itself: give Path('plans/daily.yaml') to read a file"
+    assert (
+        one("plans/daily.yaml").fix
+        == "text is read as a plan itself: give Path('plans/daily.yaml') to read a file"
+    )
 
 
 def test_nodes_as_a_map_are_told_and_looked_at_all_the_same():
@@ -179,7 +241,13 @@ def test_several_problems_of_one_node_are_all_told_and_the_node_is_built_without
         ["id: a", "tool: t", "args: {x: '{artifacts.b}'}", "depends_on: {b: 1}"],
         ["id: a", "tool: t", "args: {x: '{item}'}", "store_as: 'a_{item}'", "for_each: 5"],
         ["id: a", "tool: t", "for_each: {source: '{artifacts.b.c}'}", "depends_on: [b]"],
-        ["id: a", "tool: t", "for_each: {source: '{artifacts.b}'}", "store_as: 5", "depends_on: [b]"],
+        [
+            "id: a",
+            "tool: t",
+            "for_each: {source: '{artifacts.b}'}",
+            "store_as: 5",
+            "depends_on: [b]",
+        ],
         ["id: a", "tool: 5", "depends_on: [b]"],
         ["id: a", "type: deleg", "instruction: do it", "depends_on: [b]"],
         ["id: a", "tool: t", "for_each: {}", "depends_on: [b]"],
@@ -236,7 +304,9 @@ def test_problems_of_structure_have_the_line_of_their_field():
 
 def test_a_field_that_was_never_written_has_the_place_of_its_node():
     text = HEAD + "nodes:\n  - {id: a, tool: t}\n  - {id: b, tool: t, store_as: a}\n"
-    text = text.replace("{id: a, tool: t}", "{id: a, tool: t, store_as: b}").replace(", store_as: a", "")
+    text = text.replace("{id: a, tool: t}", "{id: a, tool: t, store_as: b}").replace(
+        ", store_as: a", ""
+    )
 
     assert told(text) == [("key_conflict", "b", 5, 5)]
 
@@ -251,7 +321,9 @@ def test_args_at_their_own_limit_still_read_from_text():
     value = "x"
     for _ in range(99):
         value = [value]
-    plan = ExecutionPlan(name="p", objective="o", nodes=[PlanNode(id="a", tool="t", args={"x": value})])
+    plan = ExecutionPlan(
+        name="p", objective="o", nodes=[PlanNode(id="a", tool="t", args={"x": value})]
+    )
 
     assert drafted(plan.to_yaml()).plan == plan
     assert drafted(plan.to_json()).plan == plan
@@ -279,18 +351,51 @@ def test_a_plan_that_is_a_model_is_looked_at_again():
 
 def test_a_chain_in_any_order_is_read_without_recursion():
     ids = [f"n{i}" for i in range(20_000)]
-    nodes = [{"id": a, "tool": "t", "depends_on": [b]} for a, b in zip(ids, ids[1:], strict=False)]
+    nodes = [{"id": a, "tool": "t", "depends_on": [b]} for a, b in itertools.pairwise(ids)]
     record = {"name": "p", "objective": "o", "nodes": [*nodes, {"id": ids[-1], "tool": "t"}]}
 
     assert draft(Document(record)).issues == []
 
 
 FIELDS = st.sampled_from(
-    """name objective nodes metadata params provenance id type tool args store_as depends_on when for_each
-    facets timeout retry description approve cache instruction tools source select as max_items paths
-    counts group_counts max_attempts wat plan""".split()
+    [
+        "name",
+        "objective",
+        "nodes",
+        "metadata",
+        "params",
+        "provenance",
+        "id",
+        "type",
+        "tool",
+        "args",
+        "store_as",
+        "depends_on",
+        "when",
+        "for_each",
+        "facets",
+        "timeout",
+        "retry",
+        "description",
+        "approve",
+        "cache",
+        "instruction",
+        "tools",
+        "source",
+        "select",
+        "as",
+        "max_items",
+        "paths",
+        "counts",
+        "group_counts",
+        "max_attempts",
+        "wat",
+        "plan",
+    ]
 )
-TEXTS = st.sampled_from(["a", "b", "{artifacts.a}", "{item}", "{params.x}", "delegate", "", "a b", "x[]"])
+TEXTS = st.sampled_from(
+    ["a", "b", "{artifacts.a}", "{item}", "{params.x}", "delegate", "", "a b", "x[]"]
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 200) | st.floats(-2, 2) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=6),

@@ -1,4 +1,5 @@
 import random
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,9 @@ def graphs(draw, *, acyclic=False):
     size = draw(st.integers(1, 9))
     names = [f"n{i}" for i in range(size)]
     pool = {n: names[:i] if acyclic else names for i, n in enumerate(names)}
-    return {n: draw(st.lists(st.sampled_from(pool[n]), max_size=3)) if pool[n] else [] for n in names}
+    return {
+        n: draw(st.lists(st.sampled_from(pool[n]), max_size=3)) if pool[n] else [] for n in names
+    }
 
 
 def shuffled(needs, seed):
@@ -127,11 +130,16 @@ def test_with_cycles_every_cycle_told_is_one_and_questions_are_still_answered(ne
     assert bool(told) == (len(order(needs)) < len(needs))
     for loop in told:
         assert loop[0] == loop[-1] == min(loop)
-        assert all(a in needs[b] for a, b in zip(loop, loop[1:], strict=False))
+        assert all(a in needs[b] for a, b in pairwise(loop))
     ancestry = Ancestry(needs)
     late = not_upstream(needs, [(a, b) for a in needs for b in needs])
     assert not any(ancestry.is_upstream(a, b) for a, b in late if a not in needs[a] and a == b)
-    assert all((a, b) in late for a in needs for b in needs if b not in ancestry.of(a) and b != a and b not in needs[a])
+    assert all(
+        (a, b) in late
+        for a in needs
+        for b in needs
+        if b not in ancestry.of(a) and b != a and b not in needs[a]
+    )
 
 
 def test_questions_over_more_than_one_batch_are_answered():

@@ -65,7 +65,9 @@ def test_wanted_names_what_a_plan_refers_to():
     record = read_document(TEXT).value
 
     assert wanted(record) == {"date", "region", "tool", "limit"}
-    assert wanted(plan(PlanNode(id="a", tool="t", args={"x": ["{params.q}", "{{params.r}}"]}))) == {"q"}
+    assert wanted(plan(PlanNode(id="a", tool="t", args={"x": ["{params.q}", "{{params.r}}"]}))) == {
+        "q"
+    }
     assert wanted(plan(PlanNode(id="a", tool="t"))) == set()
 
 
@@ -77,7 +79,15 @@ def test_a_plan_that_is_a_model_stays_one_and_declares_nothing_any_more():
     assert done.nodes[0].timeout == 7
     assert done.nodes[0].args["limit"] == 7
     assert done.nodes[1] is made.nodes[1]
-    assert done == draft(bind_document(read_document(TEXT.replace('"{params.tool}"', "t")), {"date": "2026-08-06", "limit": 7})[0]).plan
+    assert (
+        done
+        == draft(
+            bind_document(
+                read_document(TEXT.replace('"{params.tool}"', "t")),
+                {"date": "2026-08-06", "limit": 7},
+            )[0]
+        ).plan
+    )
 
 
 def test_a_frame_goes_through_a_plan_as_the_object_that_it_is():
@@ -91,8 +101,16 @@ def test_a_frame_goes_through_a_plan_as_the_object_that_it_is():
 
 def test_missing_parameters_are_told_with_what_the_plan_takes():
     assert refused(read_document(TEXT).value) == [
-        ("missing_param", "{params.date} has no value", "give params={'date': ...}; the plan takes date, limit, region, tool"),
-        ("missing_param", "{params.tool} has no value", "give params={'tool': ...}; the plan takes date, limit, region, tool"),
+        (
+            "missing_param",
+            "{params.date} has no value",
+            "give params={'date': ...}; the plan takes date, limit, region, tool",
+        ),
+        (
+            "missing_param",
+            "{params.tool} has no value",
+            "give params={'tool': ...}; the plan takes date, limit, region, tool",
+        ),
     ]
 
 
@@ -105,7 +123,11 @@ def test_unused_parameters_are_told_with_the_near_name():
 
 
 def test_a_declared_parameter_that_nothing_reads_is_unused():
-    record = {"name": "p", "params": {"x": {"default": 1}, "y": {}}, "nodes": [{"id": "{params.z}"}]}
+    record = {
+        "name": "p",
+        "params": {"x": {"default": 1}, "y": {}},
+        "nodes": [{"id": "{params.z}"}],
+    }
 
     assert [(code, message.split(",")[0]) for code, message, _ in refused(record, z=1)] == [
         ("unused_param", "params declares 'x'"),
@@ -126,12 +148,18 @@ def test_values_of_the_wrong_kind_are_told():
 def test_a_default_of_the_wrong_kind_is_told_when_it_is_needed():
     record = {"params": {"n": {"type": "int", "default": "x"}}, "name": "{params.n}"}
 
-    assert refused(record)[0][:2] == ("bad_param", "the default of param 'n' must be an int, not 'x'")
+    assert refused(record)[0][:2] == (
+        "bad_param",
+        "the default of param 'n' must be an int, not 'x'",
+    )
     assert bind(record, {"n": 1}) == {"name": 1}
 
 
 def test_an_optional_parameter_without_a_value_is_null():
-    record = {"params": {"n": {"required": False}}, "nodes": [{"id": "a", "args": {"x": "{params.n}"}}]}
+    record = {
+        "params": {"n": {"required": False}},
+        "nodes": [{"id": "a", "args": {"x": "{params.n}"}}],
+    }
 
     assert bind(record, {})["nodes"][0]["args"] == {"x": None}
 
@@ -157,15 +185,33 @@ def test_the_issues_of_a_text_have_their_lines_and_nodes():
 
 
 def test_what_a_value_looks_like_never_matters():
-    record = {"nodes": [{"id": "a", "for_each": {"as": "rep"}, "args": {"x": "{params.p}"}, "store_as": "k_{params.p}"}]}
+    record = {
+        "nodes": [
+            {
+                "id": "a",
+                "for_each": {"as": "rep"},
+                "args": {"x": "{params.p}"},
+                "store_as": "k_{params.p}",
+            }
+        ]
+    }
     node = bind(record, {"p": "{artifacts.b}{rep.id}{params.p}"})["nodes"][0]
 
-    assert Template(node["args"], "rep").resolve(Scope(str, str)) == {"x": "{artifacts.b}{rep.id}{params.p}"}
-    assert Template(node["store_as"], "rep").resolve(Scope(str, str)) == "k_{artifacts.b}{rep.id}{params.p}"
+    assert Template(node["args"], "rep").resolve(Scope(str, str)) == {
+        "x": "{artifacts.b}{rep.id}{params.p}"
+    }
+    assert (
+        Template(node["store_as"], "rep").resolve(Scope(str, str))
+        == "k_{artifacts.b}{rep.id}{params.p}"
+    )
 
 
 def test_names_and_descriptions_are_no_templates_so_nothing_is_doubled_in_them():
-    record = {"name": "{params.p}", "objective": "about {params.p}", "nodes": [{"id": "a", "description": "{params.p}"}]}
+    record = {
+        "name": "{params.p}",
+        "objective": "about {params.p}",
+        "nodes": [{"id": "a", "description": "{params.p}"}],
+    }
 
     assert bind(record, {"p": "{item}"}) == {
         "name": "{item}",
@@ -203,7 +249,9 @@ def _document(record):
 def test_a_plan_that_its_values_make_wrong_is_invalid():
     made = plan(PlanNode(id="a", tool="t", retry={"max_attempts": "{params.n}"}))
 
-    with pytest.raises(PlanInvalid, match=re.escape("retry.max_attempts must be less than or equal to 10, not 99")):
+    with pytest.raises(
+        PlanInvalid, match=re.escape("retry.max_attempts must be less than or equal to 10, not 99")
+    ):
         bind(made, {"n": 99})
 
 
@@ -218,9 +266,15 @@ def test_values_nested_too_deep_are_told():
 
 
 def test_a_record_that_is_no_plan_is_bound_as_far_as_it_goes():
-    record = {"nodes": [5, "x {params.p}", {"id": "a", "args": "{params.p}"}, None], "name": ["{params.p}"]}
+    record = {
+        "nodes": [5, "x {params.p}", {"id": "a", "args": "{params.p}"}, None],
+        "name": ["{params.p}"],
+    }
 
-    assert bind(record, {"p": 1}) == {"nodes": [5, "x 1", {"id": "a", "args": 1}, None], "name": [1]}
+    assert bind(record, {"p": 1}) == {
+        "nodes": [5, "x 1", {"id": "a", "args": 1}, None],
+        "name": [1],
+    }
 
 
 @given(st.text(max_size=30), st.text(alphabet="{}params.xitem", max_size=20))

@@ -53,9 +53,9 @@ def test_names_are_read_whole():
 
 
 def test_embedded_values_are_text_or_json():
-    assert resolve("[{artifacts.n}|{artifacts.f}|{item.l}|{index}]", item={"l": [1, "é"]}, index=3) == (
-        '[null|false|[1,"é"]|3]'
-    )
+    assert resolve(
+        "[{artifacts.n}|{artifacts.f}|{item.l}|{index}]", item={"l": [1, "é"]}, index=3
+    ) == ('[null|false|[1,"é"]|3]')
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,17 @@ def test_doubled_braces_are_the_text_of_a_placeholder():
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "{x}", "{artifacts.}", "{ artifacts.a }", "{artifacts.a.b}", "{params.1}", "{items}", "}{"]
+    "text",
+    [
+        "{}",
+        "{x}",
+        "{artifacts.}",
+        "{ artifacts.a }",
+        "{artifacts.a.b}",
+        "{params.1}",
+        "{items}",
+        "}{",
+    ],
 )
 def test_unknown_braces_stay_as_written(text):
     assert resolve(text) == text
@@ -205,12 +215,17 @@ class TestSubstitute:
         assert substitute({"v": "{params.f}"}, params)["v"] is frame
 
     def test_without_a_value_it_stays_and_quoted_it_is_no_parameter(self):
-        assert substitute("{params.a} {params.b} {{params.b}}", {"b": 1}) == "{params.a} 1 {{params.b}}"
+        assert (
+            substitute("{params.a} {params.b} {{params.b}}", {"b": 1})
+            == "{params.a} 1 {{params.b}}"
+        )
 
     def test_what_a_parameter_holds_never_becomes_a_placeholder(self):
         params = {"p": "{artifacts.a}", "l": ["{item}", {"k": "{params.p}"}], "brace": "{arti"}
 
-        bound = substitute(["{params.p}", "<{params.p}>", "{params.l}", "{params.brace}facts.b}"], params)
+        bound = substitute(
+            ["{params.p}", "<{params.p}>", "{params.l}", "{params.brace}facts.b}"], params
+        )
 
         assert resolve(bound, item="ITEM") == [
             "{artifacts.a}",
@@ -220,7 +235,9 @@ class TestSubstitute:
         ]
 
     def test_the_alias_of_the_items_is_kept_from_values_too(self):
-        assert resolve(substitute("{params.p}", {"p": "{rep}"}, "rep"), item=1, alias="rep") == "{rep}"
+        assert (
+            resolve(substitute("{params.p}", {"p": "{rep}"}, "rep"), item=1, alias="rep") == "{rep}"
+        )
 
     def test_fill_escapes_nothing_since_nothing_is_resolved_later(self):
         assert fill("about {params.p}", {"p": "{item}"}) == "about {item}"
@@ -229,7 +246,20 @@ class TestSubstitute:
 
 
 PIECES = st.sampled_from(
-    ["{artifacts.b}", "{item}", "{index}", "{rep.x}", "{{item}}", "{params.p}", "{x}", "a", " ", "é", "{", "}"]
+    [
+        "{artifacts.b}",
+        "{item}",
+        "{index}",
+        "{rep.x}",
+        "{{item}}",
+        "{params.p}",
+        "{x}",
+        "a",
+        " ",
+        "é",
+        "{",
+        "}",
+    ]
 )
 LOOSE = st.text(alphabet="{}artifcs.b itemparams", max_size=20)
 

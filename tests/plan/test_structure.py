@@ -17,10 +17,18 @@ def told(*nodes):
 
 
 def test_a_sound_plan_has_no_problems():
-    assert told(
-        node("a"),
-        node("b", "a", for_each=each("a"), args={"x": "{item} {index} {artifacts.a} {nodes.a.output}"}),
-    ) == []
+    assert (
+        told(
+            node("a"),
+            node(
+                "b",
+                "a",
+                for_each=each("a"),
+                args={"x": "{item} {index} {artifacts.a} {nodes.a.output}"},
+            ),
+        )
+        == []
+    )
 
 
 def test_an_id_that_is_used_twice_names_the_first():
@@ -38,6 +46,10 @@ def test_dependencies_are_known_different_and_others():
     ]
 
 
+def test_a_dependency_that_is_a_parameter_is_not_known_yet():
+    assert told(node("a", "{params.x}")) == []
+
+
 def test_a_near_name_is_suggested():
     problems = structure_problems([node("listing"), node("b", "listin"), node("c", "zzz")])
 
@@ -52,7 +64,11 @@ def test_a_cycle_is_named_in_the_direction_of_the_data():
 
 
 def test_every_reference_must_stand_directly_in_depends_on():
-    nodes = [node("a"), node("b", "a"), node("c", "b", args={"x": ["{artifacts.a}", "{nodes.b.output}"]})]
+    nodes = [
+        node("a"),
+        node("b", "a"),
+        node("c", "b", args={"x": ["{artifacts.a}", "{nodes.b.output}"]}),
+    ]
     (problem,) = structure_problems(nodes)
 
     assert (problem.code, problem.field) == ("undeclared_reference", ("args", "x", 0))

@@ -12,7 +12,9 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 LINES = st.lists(st.text(alphabet="ab:#-{}[] \t'\"|>~\\é", max_size=6), max_size=5).map("\n".join)
 VALUES = st.recursive(
     SCALARS | LINES,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text() | LINES, inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text() | LINES, inner, max_size=4)
+    ),
     max_leaves=20,
 )
 
@@ -57,16 +59,96 @@ def test_what_is_written_as_json_reads_back_equal(value):
 
 @pytest.mark.parametrize(
     "text",
-    """no yes on off y N True null ~ 0123 1e3 1.10 12:30 2024-01-01 .nan - ? : a: a:b #a a#b &a *a !a %a @a
-    `a {item} a{item} [a a] {} [] | > 'a "a 1 1.5 true -1 = << --- ... a,b {{artifacts.x}} é 日本 .inf""".split()
-    + ["", " ", " a", "a ", "a: b", "a #b", "a\tb", "- a", "? a", "it's", 'say "x"', "both ' and \""],
+    [
+        "no",
+        "yes",
+        "on",
+        "off",
+        "y",
+        "N",
+        "True",
+        "null",
+        "~",
+        "0123",
+        "1e3",
+        "1.10",
+        "12:30",
+        "2024-01-01",
+        ".nan",
+        "-",
+        "?",
+        ":",
+        "a:",
+        "a:b",
+        "#a",
+        "a#b",
+        "&a",
+        "*a",
+        "!a",
+        "%a",
+        "@a",
+        "`a",
+        "{item}",
+        "a{item}",
+        "[a",
+        "a]",
+        "{}",
+        "[]",
+        "|",
+        ">",
+        "'a",
+        '"a',
+        "1",
+        "1.5",
+        "true",
+        "-1",
+        "=",
+        "<<",
+        "---",
+        "...",
+        "a,b",
+        "{{artifacts.x}}",
+        "é",
+        "日本",
+        ".inf",
+        "",
+        " ",
+        " a",
+        "a ",
+        "a: b",
+        "a #b",
+        "a\tb",
+        "- a",
+        "? a",
+        "it's",
+        'say "x"',
+        "both ' and \"",
+    ],
 )
 def test_a_text_that_looks_like_something_else_stays_text(text):
     assert read(format_yaml({"k": text, text: [text]})) == {"k": text, text: [text]}
 
 
 def test_other_readers_of_yaml_find_the_same_texts():
-    words = {w: w for w in "no yes on off 0123 1e3 12:30 2024-01-01 null ~ .nan 0x1f 1_000 0o7".split()}
+    words = {
+        w: w
+        for w in [
+            "no",
+            "yes",
+            "on",
+            "off",
+            "0123",
+            "1e3",
+            "12:30",
+            "2024-01-01",
+            "null",
+            "~",
+            ".nan",
+            "0x1f",
+            "1_000",
+            "0o7",
+        ]
+    }
 
     assert yaml.safe_load(format_yaml(words)) == words
 
@@ -78,7 +160,12 @@ def test_it_reads_like_a_plan_written_by_hand():
             "nodes": [
                 {
                     "id": "fetch",
-                    "args": {"key": "{item.path}", "note": "first line\nsecond: line", "n": 3, "e": {}},
+                    "args": {
+                        "key": "{item.path}",
+                        "note": "first line\nsecond: line",
+                        "n": 3,
+                        "e": {},
+                    },
                     "depends_on": ["listing"],
                     "when": 'ctx.status.listing == "ok"',
                     "facets": {"counts": {"n": "findings[]"}},

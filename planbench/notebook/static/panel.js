@@ -126,7 +126,7 @@ function placeOf(shape) {
 // -- one view ----------------------------------------------------------------------------------
 
 class View {
-  /** @param {AnyModel<Traits>} model @param {{selected: number | null, zoom: number}} memory kept over views */
+  /** @param {AnyModel<Traits>} model @param {{selected: number | null, zoom: number}} memory what is open, and how large */
   constructor(model, memory) {
     shapes_of = model.get("icons");
     this.model = model;
@@ -155,6 +155,13 @@ class View {
     this.list();
     this.draw();
     if (memory.selected !== null) this.open(memory.selected);
+  }
+
+  /** @param {Element} place */
+  mount(place) {
+    const { focused } = this;
+    place.append(this.root);
+    if (focused && !this.root.contains(document.activeElement)) focused.focus({ preventScroll: true });
   }
 
   destroy() {
@@ -201,7 +208,16 @@ class View {
       h("div", { class: "pb-scroll" }, h("table", {},
         h("thead", {}, h("tr", {}, ...["node", "tool", "after", "status", "items", "time", "stored"].map((name) => h("th", { scope: "col" }, name)))),
         this.rows))));
-    this.root = h("div", { class: "pb-panel", onkeydown: (event) => this.key(event) },
+    /** What had the focus last, so that it has it again when the panel moves to another place.
+     * @type {any} */
+    this.focused = null;
+    this.root = h("div", {
+      class: "pb-panel",
+      onkeydown: (event) => this.key(event),
+      onfocusin: (event) => { this.focused = event.target; },
+      // A panel that is only moving is in its new place, with its focus, before this comes to pass.
+      onfocusout: () => setTimeout(() => { if (!this.root.contains(document.activeElement)) this.focused = null; }),
+    },
       h("header", { class: "pb-header" }, h("span", { class: "pb-title" }, this.name, this.run), this.progress, this.elapsed, this.actions),
       this.message,
       h("div", { class: "pb-body" },
@@ -613,7 +629,9 @@ function watch(callback) {
 
 /** @type {Initialize<Traits>} */
 function initialize({ model }) {
-  const memory = { selected: null, zoom: 0 };
+  /** What was open in the view that left last.
+   * @type {{selected: number | null, zoom: number}} */
+  let left = { selected: null, zoom: 0 };
   /** @type {Map<Element, View>} */
   const views = new Map();
   /** @type {Set<View>} */
@@ -625,7 +643,11 @@ function initialize({ model }) {
   // the view moves over, with what is open in it.
   const spare = (/** @type {View} */ view) => {
     spares.add(view);
-    setTimeout(() => spares.delete(view) && view.destroy(), SPARE_MS);
+    setTimeout(() => {
+      if (!spares.delete(view)) return;
+      left = view.memory;
+      view.destroy();
+    }, SPARE_MS);
   };
   const scan = () => {
     for (const [place, view] of views) {
@@ -640,10 +662,10 @@ function initialize({ model }) {
       if (views.has(place)) continue;
       const [kept] = spares;
       spares.delete(kept);
-      const view = kept ?? new View(model, memory);
+      const view = kept ?? new View(model, { ...left });
       views.set(place, view);
-      place.append(view.root);
       place.classList.add("pb-mounted");
+      view.mount(place);
     }
   };
   const revive = (/** @type {boolean} */ alive) => {

@@ -1,0 +1,90 @@
+"""Whether a node may run: what it reads was not skipped, and its guard says yes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from planbench.errors import GuardError
+
+if TYPE_CHECKING:
+    from planbench.runtime.compiled import CompiledNode
+    from planbench.runtime.run import Run
+    from planbench.runtime.state import NodeState
+
+BUILT_IN: Final = ("count", "bytes", "items_ok", "items_failed")
+MAX_REASON: Final = 300
+ERRORS: Final = ("errors",)
+
+
+class Refused(Exception):
+    """Raised when a node must be skipped; the text is the reason that its ref gives.
+
+    ``seen`` is what belongs on record beside it: the count of errors that a guard saw.
+    """
+
+    def __init__(self, reason: str, seen: dict[str, int]) -> None:
+        super().__init__(reason[:MAX_REASON])
+        self.seen = seen
+
+
+class Conditions:
+    """Judges the nodes of one run, each when all that it waits for has ended."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.skipped: set[str] = set()
+
+    def check(self, node: CompiledNode) -> dict[str, int]:
+        """Give what belongs on record when the node may run; raises Refused when it may not."""
+        for read in node.reads:
+            if read in self.skipped:
+                raise Refused(f"reads {{artifacts.{read}}}, and {read!r} was skipped", {})
+        guard = node.guard
+        if guard is None:
+            return {}
+        values = self._values(guard.reads)
+        seen = {"errors": values[ERRORS]} if ERRORS in values else {}
+        try:
+            passed = guard.evaluate(values)
+        except GuardError as error:
+            raise Refused(f"cannot be evaluated: {error.message}", seen) from error
+        if not passed:
+            raise Refused(f"guard {guard.text!r} is false", seen)
+        return seen
+
+    def _values(self, reads: tuple[tuple[str, ...], ...]) -> dict[tuple[str, ...], Any]:
+        values: dict[tuple[str, ...], Any] = {}
+        states = self._run.state.nodes
+        for path in reads:
+            match path:
+                case ("errors",):
+                    values[path] = self._run.state.errors
+                case ("status", node_id) if node_id in states:
+                    status = states[node_id].status
+                    values[path] = "error" if status == "blocked" else status
+                case ("artifacts", node_id) if node_id in states:
+                    built_in = {name: self._built_in(states[node_id], name) for name in BUILT_IN}
+                    values[path] = {**built_in, **states[node_id].facets}
+                case ("artifacts", node_id, facet, *_) if node_id in states:
+                    state = states[node_id]
+                    if facet in state.facets:
+                        values[path] = state.facets[facet]
+                    elif facet in BUILT_IN and state.status != "skipped":
+                        values[path] = self._built_in(state, facet)
+        return values
+
+    def _built_in(self, state: NodeState, facet: str) -> int:
+        match facet:
+            case "bytes":
+                return state.nbytes
+            case "items_failed":
+                return state.failed
+            case "items_ok":
+                return state.done
+        if state.total is not None:
+            return state.done
+        body = self._run.bodies.get(state.node_id)
+        try:
+            return len(body.value)  # type: ignore[union-attr]  # what has no length counts as one
+        except (TypeError, AttributeError):
+            return 1

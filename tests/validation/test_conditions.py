@@ -1,0 +1,86 @@
+import pytest
+
+HEAD = "name: p\nobjective: o\nnodes:\n"
+LISTING = """\
+  - id: listing
+    tool: list_reports
+    facets: {counts: {n: "reports[]"}}
+"""
+
+
+@pytest.fixture
+def guard(told, node):
+    def guarded(text, *needs):
+        depends = f"depends_on: [{', '.join(needs)}]"
+        return told(HEAD + LISTING + node("id: g", "tool: list_reports", depends, f"when: {text}"))
+
+    return guarded
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ctx.artifacts.listing.n > 0",
+        "ctx.artifacts.listing.count > 0 && ctx.artifacts.listing.bytes < 9 && ctx.artifacts.listing.items_failed == 0",
+        'ctx.status.listing == "ok"',
+        "ctx.errors == 0",
+        "ctx.errors > {params.n}",
+    ],
+)
+def test_a_guard_on_what_has_ended_is_fine(guard, text):
+    assert guard(text, "listing") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("ctx.artifacts.listin.n > 0", "guard_unknown_node"),
+        ("ctx.status.zzz == 'ok'", "guard_unknown_node"),
+        ("ctx.artifacts.listing.m > 0", "guard_unknown_facet"),
+        ("ctx.artifacts.g.count > 0", "guard_not_upstream"),
+        ("ctx.errors and True", "bad_guard"),
+        ("1 +", "bad_guard"),
+    ],
+)
+def test_what_a_guard_cannot_read_is_told_at_the_guard(guard, text, code):
+    assert guard(text, "listing") == [(code, "g", 10, 11)]
+
+
+def test_a_guard_on_a_node_that_may_still_run_is_told_with_the_mending(one, node):
+    text = HEAD + LISTING + node("id: g", "tool: list_reports", "when: ctx.status.listing == 'ok'")
+
+    assert one(text).code == "guard_not_upstream"
+    assert one(text).fix == "add listing to depends_on"
+
+
+def test_upstream_may_be_far_away(told, node):
+    nodes = [node("id: n0", "tool: list_reports")]
+    nodes += [
+        node(
+            f"id: n{i}",
+            "tool: list_reports",
+            f"depends_on: [n{i - 1}]",
+            "when: ctx.status.n0 == 'ok'",
+        )
+        for i in range(1, 300)
+    ]
+
+    assert told(HEAD + "".join(reversed(nodes))) == []
+
+
+def test_an_id_with_a_hyphen_has_its_own_form(check, told, node):
+    text = (
+        HEAD
+        + node("id: my-id", "tool: list_reports")
+        + node(
+            "id: g",
+            "tool: list_reports",
+            "depends_on: [my-id]",
+            "when: ctx.artifacts.my-id.count > 0",
+        )
+    )
+
+    issue = check(text).issues[0]
+    assert issue.code in ("bad_guard", "guard_unknown_node")
+    assert 'ctx.artifacts["my-id"]' in f"{issue.message} {issue.fix}"
+    assert told(text.replace(".my-id.count", '["my-id"].count')) == []
