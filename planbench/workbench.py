@@ -47,7 +47,6 @@ class Workbench:
         self.registry = ToolRegistry() if registry is None else registry
         self.memory = WorkingMemory() if memory is None else memory
         self.plans = PlanFileStore(plans_dir)
-        self.env = env
         self.allowed_tools = allowed_tools
         self.engine = Engine(
             store, self.registry, self.memory, allowed_tools=allowed_tools, env=env
@@ -55,6 +54,15 @@ class Workbench:
         self.sessions: set[PlanSession] = set()
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._opened = False
+
+    @property
+    def env(self) -> Mapping[str, Collection[str]] | None:
+        """Which secrets may reach which tools."""
+        return self.engine.env
+
+    @env.setter
+    def env(self, env: Mapping[str, Collection[str]] | None) -> None:
+        self.engine.env = env
 
     @property
     def runs(self) -> list[Run]:

@@ -85,7 +85,7 @@ class PlanMagics(Magics):
 
     @observe("env")
     def _env_changed(self, change: dict[str, Any]) -> None:
-        self.workbench.env = self.workbench.engine.env = dict(change["new"]) or None
+        self.workbench.env = dict(change["new"]) or None
 
     @no_var_expand
     @line_cell_magic

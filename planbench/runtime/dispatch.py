@@ -116,12 +116,14 @@ class ToolThreads:
             if future.cancelled():  # given up before it began: it must not run
                 self._free(future, None, None)
                 continue
+            value: Any = None
+            error: BaseException | None = None
             try:
-                value, error = function(), None
+                value = function()
             except StopIteration as stop:
-                value, error = None, _stopped(stop)
+                error = _stopped(stop)
             except BaseException as raised:  # noqa: BLE001 - carried to the loop, raised there
-                value, error = None, raised
+                error = raised
             if not self._free(future, value, error):
                 return
 

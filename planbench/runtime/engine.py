@@ -140,6 +140,11 @@ class Engine:
         self._live.add(run)
         run.begin(self._root(run, scheduler, recorder))
         run.root.add_done_callback(lambda _: self._live.discard(run))
+        try:
+            await asyncio.sleep(0)  # the root's first step: a run that is cancelled at once is recorded
+        except asyncio.CancelledError:
+            run.cancel()
+            raise
         return run
 
     def _compiled(self, plan: ExecutionPlan) -> CompiledPlan | None:

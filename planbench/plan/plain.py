@@ -1,0 +1,79 @@
+"""Values of Python programs as the values that a plan holds: those of JSON, and nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, Final
+
+from planbench.errors import LanguageError
+from planbench.plan.placeholders import MAX_DEPTH
+from planbench.plan.shapes import a, describe, is_frame, is_series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MAX_BITS: Final = 13_000  # as many digits as Python and every reader take
+
+
+def plain(value: Any, place: str, special: Callable[[Any], str | None], depth: int = 0) -> Any:
+    """Give a value as a plan holds it, in lists and maps of its own.
+
+    ``special`` gives the text of what is more than a value, such as a handle, else None.
+    Raises LanguageError that names the place for what no plan file could hold.
+    """
+    written = special(value)
+    if written is not None:
+        return written
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value, place)
+    if isinstance(value, int):
+        if int(value).bit_length() > _MAX_BITS:
+            raise LanguageError(f"{place} is an integer too long to be written")
+        return int(value)
+    if isinstance(value, float):
+        if math.isnan(value):
+            raise LanguageError(
+                f"{place} is NaN, which equals nothing, itself included", hint="give None instead"
+            )
+        return float(value)
+    if depth > MAX_DEPTH:
+        raise LanguageError(f"{place[:200]}... is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, Mapping):
+        found = {}
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise LanguageError(f"{place} has the key {key!r}; the keys of a plan are text")
+            name = _text(key, f"a key of {place}")
+            found[name] = plain(inner, f"{place}.{name}", special, depth + 1)
+        return found
+    if isinstance(value, list | tuple):
+        return [plain(inner, f"{place}[{i}]", special, depth + 1) for i, inner in enumerate(value)]
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        single = value.item()
+        if type(single) is not type(value):
+            return plain(single, place, special, depth)
+    raise LanguageError(
+        f"{place} is {a(describe(value))}, and a plan holds JSON values", hint=_advice(value)
+    )
+
+
+def _text(value: str, place: str) -> str:
+    text = str.__str__(value)
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise LanguageError(f"{place} holds a lone surrogate, which no file can hold")
+    return text
+
+
+def _advice(value: Any) -> str:
+    if isinstance(value, datetime.date | datetime.time):
+        return "write it as text: value.isoformat()"
+    if isinstance(value, AbstractSet):
+        return "give a list: sorted(value)"
+    if is_frame(value) or is_series(value) or hasattr(value, "tolist"):
+        return "data does not stand in a plan: let a tool load it, and pass what the tool gives"
+    return "give text, a number, True, False, None, a list or a map"
