@@ -63,18 +63,13 @@ def summary(run: Run) -> str:
 
 def verdict(run: Run, *, strict: bool = False, allow_errors: bool = False) -> int:
     """Give the exit code of a run, and say on the standard error what is red."""
-    if run.status == "waiting":
+    judged = run.verdict(strict=strict)
+    if judged == "fine":
+        return FINE
+    if judged == "waiting":
         errors().line(f"planbench: {run.plan.name} waits for an approval")
         return WAITING
-    statuses = {node.status for node in run.state.nodes.values()}
-    red = run.status in ("failed", "cancelled") or bool(
-        statuses & {"error", "blocked", "cancelled"}
-    )
-    lost = "partial" in statuses
-    if not red and not lost:
-        return FINE
-    strict = strict or os.environ.get("PLANBENCH_STRICT", "") not in ("", "0")
-    code = FINE if allow_errors or (lost and not red and not strict) else RED
+    code = FINE if allow_errors or judged == "lost" else RED
     head = "" if code == RED else "warning: "
     text = run.failure_text() or run.state.reason or ""
     block(f"{head}{run.plan.name} is {run.status}", text)

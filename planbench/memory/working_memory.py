@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import difflib
 import secrets
-from collections.abc import Mapping
 from copy import copy
 from fnmatch import fnmatchcase
 from operator import itemgetter
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
-from planbench.errors import ArtifactNotFound, ConfigurationError, FrameError, PathError
+from planbench.errors import ArtifactNotFound, ConfigurationError
 from planbench.memory.catalog import catalog_frame, catalog_html
 from planbench.memory.entries import ENTRY_TYPES, PLAIN, Entry, items_info
-from planbench.memory.frames import stack, to_frame, view
+from planbench.memory.frames import to_frame, view
 from planbench.memory.sizes import format_bytes, measure
-from planbench.plan.paths import compile_path
+from planbench.memory.tables import concat_entries, read_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pandas as pd
 
@@ -83,54 +82,25 @@ class WorkingMemory:
         ``index`` is its place in the node's fan-out. ``nbytes`` is measured when it is
         not given, which takes time for a large value.
         """
-        if type(value) not in PLAIN:
-            value = view(value)
+        _require_text(key)
         if nbytes is None:
             nbytes = measure(value, None)
-        former = self._current.get(key)
-        if former is None:
-            _require_text(key)
-            self._count = number = self._count + 1
-            self._keys[number] = key
-            version = 1
-        else:
-            number = former.number
-            version = former.version + 1
-            self._supersede(former, node)
-        entry = Entry(
-            key,
-            value,
-            node,
-            tool,
-            index,
-            nbytes,
-            time(),
-            version,
-            self.memory_id,
-            number,
-            description,
-        )
-        self._current[key] = entry
-        self._nbytes += nbytes
-        if node is not None:
-            if index is None:
-                self._nodes[node] = key
-            else:
-                self._join_items(node)[key] = index
+        entry = self.put_item(key, value, node, tool, index, nbytes)
+        entry.description = description
         return entry
 
     def put_item(
         self,
         key: str,
         value: Any,
-        node: str,
-        tool: str,
-        index: int,
+        node: str | None,
+        tool: str | None,
+        index: int | None,
         nbytes: int,
-        digest: str | None,
-        fingerprint: str | None,
+        digest: str | None = None,
+        fingerprint: str | None = None,
     ) -> Entry:
-        """Store one item of a fan-out: ``put`` with all said by place, for ten thousand in a row.
+        """Store a value as ``put`` does, with all said by place: the way for 10,000 in a row.
 
         ``digest`` and ``fingerprint`` are kept in the entry, so that an equal call of a
         later run can be recognised.
@@ -163,10 +133,13 @@ class WorkingMemory:
         )
         self._current[key] = entry
         self._nbytes += nbytes
-        group = self._nodes.get(node)
-        if type(group) is not _Items:
-            group = self._join_items(node)
-        group[key] = index
+        if index is not None and node is not None:
+            group = self._nodes.get(node)
+            if type(group) is not _Items:
+                group = self._join_items(node)
+            group[key] = index
+        elif node is not None:
+            self._nodes[node] = key
         return entry
 
     def start_items(self, node: str) -> None:
@@ -310,7 +283,7 @@ class WorkingMemory:
             raise self._not_found(key)
         if not isinstance(found, Entry):
             return self.concat(key, select)
-        return to_frame(_read(found, select))
+        return to_frame(read_entry(found, select))
 
     def concat(
         self,
@@ -330,16 +303,7 @@ class WorkingMemory:
         entries = self.entries(pattern)
         if not entries and pattern not in self:
             raise self._not_found(pattern)
-        paths = _columns(item)
-        if label in paths:
-            raise FrameError(f"the label {label!r} is the name of an item column too")
-        names = [*([] if label is None else [label]), *paths]
-        parts = []
-        for entry in entries:
-            head = {} if label is None else {label: entry.key}
-            head.update((name, _read(entry, path)) for name, path in paths.items())
-            parts.append((head, _read(entry, select)))
-        return stack(parts, names)
+        return concat_entries(entries, select, label, item)
 
     def __getitem__(self, key: str) -> Any:
         return self.get(key)
@@ -446,18 +410,3 @@ def _family(entry: Entry) -> str:
 
 def _words(entry: Entry) -> tuple[str | None, ...]:
     return entry.key, entry.node, entry.tool, entry.description
-
-
-def _columns(item: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    if isinstance(item, Mapping):
-        return dict(item)
-    return {path: path for path in ([item] if isinstance(item, str) else item)}
-
-
-def _read(entry: Entry, path: str | None) -> Any:
-    if path is None:
-        return entry.value
-    try:
-        return compile_path(path).read(entry.value)
-    except PathError as error:
-        raise PathError(f"{entry.key!r}: {error.message}", hint=error.hint) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import sys
 import threading
@@ -53,7 +52,6 @@ CANCEL_SECONDS: Final = 0.8
 """How long an interrupted cell waits until its run is on record as cancelled."""
 
 
-STRICT_VARIABLE: Final = "PLANBENCH_STRICT"
 
 
 @magics_class
@@ -279,16 +277,14 @@ def _judge(run: Run, *, allow_errors: bool, strict: bool) -> None:
     """Raise for what is red; say what was lost."""
     if allow_errors:
         return
-    if run.status == "cancelled":
-        raise _cancelled(run)
-    statuses = {node.status for node in run.state.nodes.values()}
-    lost = "partial" in statuses
-    strict = strict or os.environ.get(STRICT_VARIABLE, "") not in ("", "0")
-    if run.status == "failed" or statuses & {"error", "blocked", "cancelled"} or (lost and strict):
-        text = f"plan {run.plan.name!r} is {run.status}\n{run.failure_text()}"
-        raise RunFailed(text.rstrip(), manifest=run.manifest())
-    if lost:
-        sys.stderr.write(f"planbench: items were lost\n{run.failure_text()}\n")
+    match run.verdict(strict=strict):
+        case "cancelled":
+            raise _cancelled(run)
+        case "red":
+            text = f"plan {run.plan.name!r} is {run.status}\n{run.failure_text()}"
+            raise RunFailed(text.rstrip(), manifest=run.manifest())
+        case "lost":
+            sys.stderr.write(f"planbench: items were lost\n{run.failure_text()}\n")
 
 
 def _cancelled(run: Run | None) -> RunCancelled:

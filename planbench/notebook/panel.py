@@ -8,21 +8,22 @@ import secrets
 import sys
 from pathlib import Path
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import anywidget
 import traitlets as t
 
-from planbench.errors import PlanbenchError, RenderError
+from planbench.errors import PlanbenchError
 from planbench.notebook import wire
 from planbench.notebook.bundle import static_text
+from planbench.notebook.drawing import draw_panel
 from planbench.render.stages import by_stage
-from planbench.render.svg import draw
 from planbench.render.theme import HOST_STYLE, ICONS, STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from planbench.notebook.drawing import Drawing
     from planbench.render.view import GraphView
     from planbench.session import PlanSession
 
@@ -32,7 +33,7 @@ LEAST_PAUSE: Final = 0.06
 MOST_PAUSE: Final = 1.0
 SHARE: Final = 0.04
 DETAILS_PAUSE: Final = 0.5
-MAX_OPEN: Final = 8
+MAX_OPEN: Final = 16
 
 
 _LIKE: Final = {"pending": "waiting", "completed": "ok", "failed": "error"}
@@ -79,7 +80,7 @@ class PlanPanel(anywidget.AnyWidget):
         self._trouble = ""
         self._starting = False
         self._staged = self._counting = self._recount = False
-        self._opened: dict[int, float] = {}
+        self._opened: dict[tuple[str, int], float] = {}
         self._leave: Callable[[], None] | None = None
         self.seen = False
         now = time()
@@ -137,7 +138,7 @@ class PlanPanel(anywidget.AnyWidget):
                 self.name = self.session.name
             self._draw()
         self._flush()
-        for index in tuple(self._opened):
+        for index in {index for _, index in self._opened}:
             self._tell_details(index)
         if kind == "finished":
             self.send_state(["states", "status", "buttons"])
@@ -212,17 +213,17 @@ class PlanPanel(anywidget.AnyWidget):
             self.nodes = wire.outline(plan)
             self.states = self._watch.changed(time())
         if self._loop is None:
-            self._show_drawing(_drawing(view))
+            self._show_drawing(draw_panel(view))
         else:
             self.keep(self._lay_out(drawn, view))
 
     async def _lay_out(self, drawn: tuple[Any, ...] | None, view: GraphView) -> None:
         assert self._loop is not None
-        drawing = await self._loop.run_in_executor(None, _drawing, view)
+        drawing = await self._loop.run_in_executor(None, draw_panel, view)
         if drawn == self._drawn:
             self._show_drawing(drawing)
 
-    def _show_drawing(self, drawing: _Drawing) -> None:
+    def _show_drawing(self, drawing: Drawing) -> None:
         self._staged = drawing.staged
         self._watch.rooms = drawing.rooms
         self._watch.forget()
@@ -266,14 +267,14 @@ class PlanPanel(anywidget.AnyWidget):
             case {"type": "run" | "cancel" | "validate" as action} if self.interactive:
                 self._trouble = ""
                 self._act(action)
-            case {"type": "open", "node": int(index)}:
-                self._opened.pop(index, None)
+            case {"type": "open", "node": int(index), "view": str(view)}:
+                self._opened.pop((view, index), None)
                 while len(self._opened) >= MAX_OPEN:
                     self._opened.pop(next(iter(self._opened)))
-                self._opened[index] = 0.0
+                self._opened[view, index] = 0.0
                 self._tell_details(index)
-            case {"type": "close", "node": int(index)}:
-                self._opened.pop(index, None)
+            case {"type": "close", "node": int(index), "view": str(view)}:
+                self._opened.pop((view, index), None)
             case _:
                 raise PlanbenchError(f"the panel does not know the message {str(content)[:80]!r}")
 
@@ -310,18 +311,21 @@ class PlanPanel(anywidget.AnyWidget):
 
     def _tell_opened(self, changed: dict[str, Any]) -> None:
         """Bring open inspectors up to date, not more often than can be read."""
-        for index, told in tuple(self._opened.items()):
+        told = {index: moment for (_, index), moment in self._opened.items()}
+        for index, moment in told.items():
             if str(index) not in changed:
                 continue
-            if monotonic() - told >= DETAILS_PAUSE or not wire.is_live(self.session.run):
+            if monotonic() - moment >= DETAILS_PAUSE or not wire.is_live(self.session.run):
                 self._tell_details(index)
 
     def _tell_details(self, index: int) -> None:
         plan = wire.shown_plan(self.session)
+        openings = [opening for opening in self._opened if opening[1] == index]
         if plan is None or not 0 <= index < len(plan.nodes):
-            self._opened.pop(index, None)
+            for opening in openings:
+                del self._opened[opening]
             return
-        self._opened[index] = monotonic()
+        self._opened |= dict.fromkeys(openings, monotonic())
         if self._loop is None:
             self._send_details(index, self._details(plan.nodes[index].id))
         else:
@@ -331,7 +335,7 @@ class PlanPanel(anywidget.AnyWidget):
         # Off the loop: a table may be made of many items, and pandas may have to be loaded for it.
         assert self._loop is not None
         details = await self._loop.run_in_executor(None, self._details, node_id)
-        if index in self._opened:
+        if any(index == opened for _, opened in self._opened):
             self._send_details(index, details)
 
     def _details(self, node_id: str) -> wire.Record:
@@ -376,23 +380,3 @@ def _warm_up(loop: asyncio.AbstractEventLoop | None) -> None:
     """Load pandas beside the loop: the first table should not wait for it."""
     if loop is not None and "pandas" not in sys.modules:
         loop.run_in_executor(None, importlib.import_module, "pandas")
-
-
-class _Drawing(NamedTuple):
-    """A drawing, or what to say in its place; ``rooms`` is the room for each counter."""
-
-    svg: str
-    note: str = ""
-    rooms: tuple[float, ...] = ()
-    staged: bool = False
-
-
-def _drawing(view: GraphView) -> _Drawing:
-    try:
-        svg = draw(view, interactive=True)
-    except RenderError as error:
-        return _Drawing("", f"{error.message}. The nodes are in the table below.")
-    if "data-stages" in svg[: svg.index(">")]:
-        note = f"{len(view.nodes):,} nodes, drawn by their stages; the table below names the nodes."
-        return _Drawing(svg, note, staged=True)
-    return _Drawing(svg, rooms=wire.rooms(view))

@@ -25,6 +25,7 @@ MAX_NOTE: Final = 300
 _VALID: Final[Record] = {"s": "valid"}
 _WAITING: Final[Record] = {"s": "waiting", "c": "waiting"}
 MAX_ISSUES: Final = 500
+_FULL: Final = 0.65
 
 
 class Subject(Protocol):
@@ -128,13 +129,13 @@ def node_record(view: NodeView, room: float | None = None) -> Record:
 
 
 def _fitting(counter: str, room: float | None) -> str:
-    """Leave out the last facts of a counter before any is cut in the middle."""
-    while room is not None and text_width(counter, LINE_SIZE) > room:
-        kept, dot, last = counter.rpartition(" \N{MIDDLE DOT} ")
-        if not dot or " " in last.strip("0123456789.,").strip():
-            return shorten_end(counter, room, LINE_SIZE)
-        counter = kept
-    return counter
+    """Leave out the last facts of a counter before one is cut in the middle."""
+    if room is None or text_width(counter, LINE_SIZE) <= room:
+        return counter
+    kept, dot, _ = counter.rpartition(" \N{MIDDLE DOT} ")
+    if dot and text_width(kept, LINE_SIZE) > _FULL * room:
+        return _fitting(kept, room)
+    return shorten_end(counter, room, LINE_SIZE)
 
 
 def items_text(view: NodeView) -> str:

@@ -11,44 +11,39 @@ What comes out is the record that a YAML file holds, and the model that is read 
 
 from __future__ import annotations
 
-import datetime
 import inspect
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from planbench.errors import LanguageError, PlanInvalid
-from planbench.plan.conditions import Condition
 from planbench.plan.document import Document, format_json, format_yaml
 from planbench.plan.draft import draft
 from planbench.plan.edges import edges
-from planbench.plan.handles import Facet, Handle, NodeHandle, ParamHandle, PathHandle, text_of
-from planbench.plan.model import ID, ExecutionPlan, FacetSpec, PlanNode, RetryPolicy
+from planbench.plan.handles import Handle, NodeHandle, ParamHandle, PathHandle, text_of
+from planbench.plan.model import ID, ExecutionPlan, PlanMetadata, PlanNode
+from planbench.plan.options import (
+    check_meant,
+    date_text,
+    facets_record,
+    guard_text,
+    param_type,
+    retry_record,
+    tool_name,
+    written,
+)
 from planbench.plan.parameters import bind_document
 from planbench.plan.paths import compile_path
 from planbench.plan.plain import plain
 from planbench.plan.structure import suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
+    from planbench.plan.conditions import Condition
     from planbench.plan.issues import ValidationIssue
+    from planbench.plan.options import Facets, Retry
 
-Facets = Mapping[str, str | Facet] | FacetSpec
-Retry = int | Mapping[str, Any] | RetryPolicy
-
-_TYPES: Final[dict[Any, str]] = {
-    str: "str",
-    int: "int",
-    float: "float",
-    bool: "bool",
-    list: "list",
-    dict: "dict",
-    datetime.date: "date",
-    datetime.datetime: "datetime",
-}
-_PARAM_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SOURCE: Final = re.compile(r"(?P<id>[A-Za-z][A-Za-z0-9_\-]*)(?:\.(?=[^\[])|(?=\[|$))(?P<path>.*)")
 _NO_ID_SIGN: Final = re.compile(r"[^A-Za-z0-9_\-]+")
 _MISSING: Final = object()
@@ -59,8 +54,8 @@ class Plan:
 
     Leaving the ``with`` block checks what is there and raises PlanInvalid. Texts may hold
     placeholders as in a file, and ``{{artifacts.x}}`` stands for itself. ``fields`` are
-    further fields of the plan, such as ``provenance``. Whatever is given wrong raises
-    LanguageError at once.
+    further fields of the plan or of its metadata, such as ``provenance`` and ``checkpoint``.
+    Whatever is given wrong raises LanguageError at once.
     """
 
     def __init__(
@@ -68,28 +63,28 @@ class Plan:
         name: str,
         objective: str = "",
         *,
-        max_parallel_tasks: int | ParamHandle | None = None,
-        execution_timeout: float | ParamHandle | None = None,
-        checkpoint: bool | None = None,
-        durable: bool | None = None,
+        max_parallel_tasks: int | str | None = None,
+        execution_timeout: float | str | None = None,
         **fields: Any,
     ) -> None:
         self.name = name
         self.objective = objective
-        unknown = [field for field in fields if field not in _HEAD]
+        unknown = [field for field in fields if field not in _FIELDS]
         if unknown:
             raise LanguageError(
                 f"a plan has no field {unknown[0]!r}",
-                hint=suggestion(unknown[0], _HEAD) or f"it may have {', '.join(_HEAD)}",
+                hint=suggestion(unknown[0], _FIELDS) or f"it may have {', '.join(_FIELDS)}",
             )
-        metadata = written(
-            max_parallel_tasks=max_parallel_tasks,
-            execution_timeout=execution_timeout,
-            checkpoint=checkpoint,
-            durable=durable,
+        given = written(
+            max_parallel_tasks=max_parallel_tasks, execution_timeout=execution_timeout, **fields
         )
-        self._fields = self._plain(written(metadata=metadata or None, **fields), "the plan")
-        self._params: dict[str, dict[str, Any]] = {}
+        metadata = dict(given.pop("metadata", ()))
+        metadata |= {name: given.pop(name) for name in PlanMetadata.model_fields if name in given}
+        given = self._plain({**given, "metadata": metadata}, "the plan")
+        self._params: dict[str, dict[str, Any]] = given.pop("params", {})
+        self._fields = {
+            name: value for name, value in given.items() if value != {} or name != "metadata"
+        }
         self._handles: dict[str, ParamHandle] = {}
         self._nodes: list[dict[str, Any]] = []
         self._ids: dict[str, int] = {}
@@ -111,7 +106,7 @@ class Plan:
 
     # -- what a plan is made of -------------------------------------------------------
 
-    def param(  # noqa: PLR0913 - each is a field of the declaration
+    def param(
         self,
         name: str,
         type: Any = str,  # noqa: A002 - the field's own name
@@ -125,14 +120,7 @@ class Plan:
 
         ``type`` is str, int, float, bool, list, dict, date or datetime, or such a name.
         """
-        if not isinstance(name, str) or not _PARAM_NAME.fullmatch(name):
-            raise LanguageError(f"a parameter's name is a plain word, not {name!r}")
-        kind = type if type in _TYPES.values() else _TYPES.get(type)
-        if kind is None:
-            raise LanguageError(
-                f"param {name!r} cannot have the type {type!r}",
-                hint=f"the types are {', '.join(_TYPES.values())}",
-            )
+        kind = param_type(name, type)
         spec = written(required=required, description=description)
         if choices is not None:
             spec["choices"] = [date_text(choice) for choice in choices]
@@ -205,9 +193,7 @@ class Plan:
         In the arguments ``item`` is the current item and ``index`` its place; ``as_`` gives
         the item another name for placeholders in texts. All else is as in ``add``.
         """
-        start, select = self._source(source)
         each = written(
-            select=select,
             as_=as_,
             max_items=max_items,
             max_concurrency=max_concurrency,
@@ -215,9 +201,9 @@ class Plan:
             max_failed=max_failed,
             skip_existing=skip_existing,
         )
-        options = {key: keywords.pop(key) for key in OPTIONS & keywords.keys()}
+        options = written(**{key: keywords.pop(key) for key in OPTIONS & keywords.keys()})
         args = options.pop("args", None)
-        return self._call(tool, written(**options), args, keywords, {"source": start, **each})
+        return self._call(tool, options, args, keywords, each, *self._source(source))
 
     def delegate(
         self,
@@ -225,7 +211,6 @@ class Plan:
         /,
         *,
         tools: Iterable[Any] | None = None,
-        id: str = "delegate",  # noqa: A002 - as in add
         **options: Any,
     ) -> NodeHandle:
         """Add a node whose call a small model chooses among ``tools``.
@@ -235,11 +220,10 @@ class Plan:
         record: dict[str, Any] = {"type": "delegate", "instruction": instruction}
         if tools is not None:
             record["tools"] = [tool_name(tool) for tool in tools]
-        unknown = [name for name in options if name not in _OPTIONS]
+        unknown = [name for name in options if name not in OPTIONS]
         if unknown:
             raise LanguageError(f"a delegate node has no option {unknown[0]!r}")
         args = options.pop("args", None) or {}
-        options["id"] = id if id != "delegate" else None
         return self._put("delegate", record, written(**options), args, None)
 
     def node(self, node: Mapping[str, Any] | PlanNode, /) -> NodeHandle:
@@ -298,22 +282,21 @@ class Plan:
         options: dict[str, Any],
         args: Mapping[str, Any] | None,
         arguments: dict[str, Any],
-        source: Any = _MISSING,
         each: dict[str, Any] | None = None,
+        source: str | None = None,
+        select: str | None = None,
     ) -> NodeHandle:
         name = tool_name(tool)
         if args is None:
-            check_meant(tool, name, {**options, **(each or {})})
-        record: dict[str, Any] = {"tool": name}
-        if source is not _MISSING:
-            start, select = self._source(source)
-            alias = {"as": options.pop("as_")} if "as_" in options else {}
-            select = {"select": select} if select else {}
-            each = {"source": start, **select, **alias, **(each or {})}
-        both = [key for key in args or {} if key in arguments]
+            check_meant(tool, name, [*options, *(each or {})])
+            args = {}
+        if each is not None:
+            alias = written(**{"as": each.pop("as_", None)})
+            each = {"source": source, **written(select=select), **alias, **each}
+        both = [key for key in args if key in arguments]
         if both:
             raise LanguageError(f"{name}: the argument {both[0]!r} is given twice")
-        return self._put(name, record, options, {**(args or {}), **arguments}, each)
+        return self._put(name, {"tool": name}, options, {**args, **arguments}, each)
 
     def _put(
         self,
@@ -332,11 +315,13 @@ class Plan:
         if "when" in options:
             options["when"] = guard_text(options["when"])
         if "facets" in options or "max_group_keys" in options:
-            options["facets"] = facets_record(options.get("facets"), options.pop("max_group_keys", None))
+            options["facets"] = facets_record(
+                options.get("facets"), options.pop("max_group_keys", None)
+            )
         if "retry" in options:
             options["retry"] = retry_record(options["retry"])
         record = self._plain({**record, **options}, base, has_item=each is not None)
-        record = {"id": self._new_id(base, wanted), **record}
+        record["id"] = self._new_id(base, wanted)
         if needs is None:
             needs = dict.fromkeys([*edges(record), *map(self._node_id, after)])
         elif after:
@@ -344,7 +329,7 @@ class Plan:
         found = [need if isinstance(need, str) else self._node_id(need) for need in needs]
         if found:
             record["depends_on"] = found
-        self._nodes.append(record)
+        self._nodes.append({key: record[key] for key in sorted(record, key=_ORDER.index)})
         return NodeHandle(self, record["id"])
 
     def _node_id(self, need: Any) -> str:
@@ -381,9 +366,7 @@ class Plan:
                 raise LanguageError(f"id {wanted!r} is taken by a node of this plan")
             self._ids[wanted] = 1
             return wanted
-        base = _NO_ID_SIGN.sub("_", base)
-        base = base if base[:1].isalpha() else f"node_{base.lstrip('_-')}".rstrip("_")
-        found = base
+        found = base = base_id(base)
         while found in self._ids:
             self._ids[base] = self._ids.get(base, 1) + 1
             found = f"{base}_{self._ids[base]}"
@@ -399,11 +382,18 @@ class Plan:
         return plain(value, place, special)
 
 
-_HEAD: Final = [
-    name
-    for name in ExecutionPlan.model_fields
-    if name not in {"name", "objective", "nodes", "params", "metadata"}
+def base_id(tool: str) -> str:
+    """Make an id of a tool's name; the second node of that name gets a number behind it."""
+    base = _NO_ID_SIGN.sub("_", tool)
+    return base if base[:1].isalpha() else f"node_{base.lstrip('_-')}".rstrip("_-")
+
+
+_FIELDS: Final = [
+    *(name for name in ExecutionPlan.model_fields if name not in {"name", "objective", "nodes"}),
+    *PlanMetadata.model_fields,
 ]
-_OPTIONS: Final = frozenset(inspect.signature(Plan.add).parameters) - {"self", "tool", "arguments"}
-
-
+_ORDER: Final = [  # of the fields of a node, as a person reads them
+    *("id", "description", "type", "instruction", "tools", "tool", "when", "depends_on"),
+    *("for_each", "args", "store_as", "timeout", "retry", "approve", "cache", "facets"),
+]
+OPTIONS: Final = frozenset(inspect.signature(Plan.add).parameters) - {"self", "tool", "arguments"}

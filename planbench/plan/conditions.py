@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS: Final = frozenset(
-    "as break const continue else false for function if import in let loop package namespace "
-    "null return true var void while".split()
+    re.findall(
+        r"\w+",
+        "as break const continue else false for function if import in let loop package "
+        "namespace null return true var void while",
+    )
 )
 _INTEGERS: Final = range(-(2**63), 2**63)
 

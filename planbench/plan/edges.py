@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from planbench.errors import GuardError
 from planbench.plan.guards import compile_guard
 from planbench.plan.model import PARAM, SOURCE
 from planbench.plan.placeholders import references
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _FOR_PARAMETERS: Final = ("0", "true", '""')  # with one of them in its place a guard can be read
 
 
 def edges(record: Mapping[str, Any]) -> list[str]:
     """Name the nodes that a node's record reads: fan-out, arguments, guard; itself left out."""
-    each = record.get("for_each") or {}
+    each = record.get("for_each")
+    each = each if isinstance(each, Mapping) else {}
     found: dict[str, None] = {}
-    source = SOURCE.fullmatch(each.get("source", ""))
+    source = SOURCE.fullmatch(str(each.get("source")))
     if source is not None:
         found[source.group(1)] = None
-    alias = each.get("as", "item") if each else None
+    alias = str(each.get("as", "item")) if each else None
     for _, piece in references(record.get("args", {}), alias):
         if piece.family in {"artifacts", "nodes"}:
             found[piece.name] = None

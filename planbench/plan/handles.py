@@ -8,7 +8,7 @@ what to write instead, so that no mistake ends up in a plan unnoticed.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from planbench.errors import LanguageError
 from planbench.plan.conditions import Operand
@@ -27,7 +27,7 @@ def _refusal(doing: str, hint: str) -> Callable[..., NoReturn]:
     def refuse(handle: Handle, *_: object) -> NoReturn:
         raise LanguageError(
             f"{handle!r} has its value only when the plan runs, so {doing}",
-            hint=handle.advice.get(hint, hint),
+            hint=handle.advice.get(hint, hint).replace("listing", handle.example),
         )
 
     return refuse
@@ -50,7 +50,8 @@ class Handle:
     """
 
     __slots__ = ("text",)
-    advice: dict[str, str] = {}  # noqa: RUF012 - subclasses say it in their own words
+    advice: ClassVar[dict[str, str]] = {}
+    example = "listing"
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -78,6 +79,7 @@ class Handle:
 
     def __getattr__(self, name: str) -> NoReturn:
         hint = "" if name.startswith("_") else self.advice.get("attribute", "")
+        hint = hint.replace("listing", self.example)
         raise AttributeError(f"{self!r} has no attribute {name!r}{hint}")
 
     def __repr__(self) -> str:
@@ -91,13 +93,14 @@ class NodeHandle(Handle):
     are for guards, ``ref`` is the small reference that ``{nodes.<id>.output}`` names.
     """
 
-    __slots__ = ("id", "plan")
-    advice = {"attribute": "; a path is written in brackets, as listing['rows[].name']"}  # noqa: RUF012 - as in the base
+    __slots__ = ("example", "id", "plan")
+    advice: ClassVar = {"attribute": "; a path is written in brackets, as listing['rows[].name']"}
 
     def __init__(self, plan: Plan, node_id: str) -> None:
         super().__init__(f"{{artifacts.{node_id}}}")
         self.plan = plan
         self.id = node_id
+        self.example = node_id if node_id.isidentifier() else "handle"
 
     def __getitem__(self, path: str) -> PathHandle:
         compile_path(path)
@@ -121,12 +124,13 @@ class NodeHandle(Handle):
 class PathHandle(Handle):
     """Stands for a part of what a node stores: the source of a fan-out, and nothing else."""
 
-    __slots__ = ("node", "path")
+    __slots__ = ("example", "node", "path")
 
     def __init__(self, node: NodeHandle, path: str) -> None:
         super().__init__(node.text)
         self.node = node
         self.path = path
+        self.example = node.example
 
     def __repr__(self) -> str:
         return f"<{self.path} of {self.node.text}>"
@@ -135,12 +139,12 @@ class PathHandle(Handle):
 class ParamHandle(Handle):
     """Stands for a parameter, which gets its value when the plan is built or started."""
 
-    __slots__ = ("name", "type")
-    advice = {_GUARD: "give it to a tool, or read it in a guard: when='{params.name} > 0'"}  # noqa: RUF012 - as in the base
+    __slots__ = ("example", "name", "type")
+    advice: ClassVar = {_GUARD: "compare a facet with it: when=rows.facet('n') > listing"}
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(f"{{params.{name}}}")
-        self.name = name
+        self.name = self.example = name
         self.type = kind
 
     @property
@@ -153,12 +157,14 @@ class ItemHandle(Handle):
     """Stands for the current item of a fan-out; ``item["owner.name"]`` is a field of it."""
 
     __slots__ = ()
-    advice = {  # noqa: RUF012 - as in the base
+    advice: ClassVar = {
         "attribute": "; a field is written in brackets, as item['name']",
         _GUARD: "let the tool decide for each item",
     }
 
-    def __getitem__(self, fields: str) -> ItemHandle:
+    example = "item"
+
+    def __getitem__(self, fields: Any) -> ItemHandle:
         if not isinstance(fields, str) or not FIELDS.fullmatch(fields):
             raise LanguageError(
                 f"{fields!r} names no field of an item",
@@ -189,12 +195,12 @@ class Facet:
 
 
 def count(path: str) -> Facet:
-    """Give a facet that says how many there are: ``facets={"n": count("rows[]")}``."""
+    """Give the facet that says how many there are at a path."""
     return Facet("counts", path)
 
 
 def groups(path: str) -> Facet:
-    """Give a facet that says how many of each: ``facets={"by": groups("rows[].kind")}``."""
+    """Give the facet that says how many there are of each value at a path."""
     return Facet("group_counts", path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import math
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -24,33 +24,18 @@ def plain(value: Any, place: str, special: Callable[[Any], str | None], depth: i
     ``special`` gives the text of what is more than a value, such as a handle, else None.
     Raises LanguageError that names the place for what no plan file could hold.
     """
-    written = special(value)
-    if written is not None:
-        return written
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return _text(value, place)
-    if isinstance(value, int):
-        if int(value).bit_length() > _MAX_BITS:
-            raise LanguageError(f"{place} is an integer too long to be written")
-        return int(value)
-    if isinstance(value, float):
-        if math.isnan(value):
-            raise LanguageError(
-                f"{place} is NaN, which equals nothing, itself included", hint="give None instead"
-            )
-        return float(value)
+    text = special(value)
+    if text is not None:
+        return text
+    if value is None or isinstance(value, bool | str | int | float):
+        return _scalar(value, place)
     if depth > MAX_DEPTH:
         raise LanguageError(f"{place[:200]}... is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, Mapping):
-        found = {}
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise LanguageError(f"{place} has the key {key!r}; the keys of a plan are text")
-            name = _text(key, f"a key of {place}")
-            found[name] = plain(inner, f"{place}.{name}", special, depth + 1)
-        return found
+        return {
+            _key(key, place): plain(inner, f"{place}.{key}", special, depth + 1)
+            for key, inner in value.items()
+        }
     if isinstance(value, list | tuple):
         return [plain(inner, f"{place}[{i}]", special, depth + 1) for i, inner in enumerate(value)]
     if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
@@ -62,6 +47,28 @@ def plain(value: Any, place: str, special: Callable[[Any], str | None], depth: i
     )
 
 
+def _scalar(value: Any, place: str) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _text(value, place)
+    if isinstance(value, int):
+        if int(value).bit_length() > _MAX_BITS:
+            raise LanguageError(f"{place} is an integer too long to be written")
+        return int(value)
+    if math.isnan(value):
+        raise LanguageError(
+            f"{place} is NaN, which equals nothing, itself included", hint="give None instead"
+        )
+    return float(value)
+
+
+def _key(key: Any, place: str) -> str:
+    if not isinstance(key, str):
+        raise LanguageError(f"{place} has the key {key!r}; the keys of a plan are text")
+    return _text(key, f"a key of {place}")
+
+
 def _text(value: str, place: str) -> str:
     text = str.__str__(value)
     if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
@@ -70,7 +77,7 @@ def _text(value: str, place: str) -> str:
 
 
 def _advice(value: Any) -> str:
-    if isinstance(value, datetime.date | datetime.time):
+    if isinstance(value, dt.date | dt.time):
         return "write it as text: value.isoformat()"
     if isinstance(value, AbstractSet):
         return "give a list: sorted(value)"

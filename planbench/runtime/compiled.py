@@ -45,6 +45,7 @@ class CompiledNode:
         "resolve",
         "select",
         "simple",
+        "spreads",
         "store_key",
         "timeout",
         "tool",
@@ -60,6 +61,7 @@ class CompiledNode:
         self.tool = tool
         self.function: Callable[..., Any] = tool.function
         self.kids = kids
+        self.spreads = node.for_each is not None
         self.needs = len(node.depends_on)
         self.resolve: Callable[[Scope], Any] = template.resolve
         self.validate: Callable[[dict[str, Any]], dict[str, Any]] = tool.validate

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import GuardError
+from planbench.runtime.node import error_text
 
 if TYPE_CHECKING:
     from planbench.runtime.compiled import CompiledNode
@@ -42,12 +43,14 @@ class Conditions:
         guard = node.guard
         if guard is None:
             return {}
-        values = self._values(guard.reads)
-        seen = {"errors": values[ERRORS]} if ERRORS in values else {}
+        seen = {"errors": self._run.state.errors} if ERRORS in guard.reads else {}
         try:
-            passed = guard.evaluate(values)
+            passed = guard.evaluate(self._values(guard.reads))
         except GuardError as error:
             raise Refused(f"cannot be evaluated: {error.message}", seen) from error
+        except Exception as error:  # a value that raises when its length is asked
+            text = f"cannot be evaluated: guard {guard.text!r}: {error_text(error)}"
+            raise Refused(text, seen) from error
         if not passed:
             raise Refused(f"guard {guard.text!r} is false", seen)
         return seen
@@ -63,8 +66,10 @@ class Conditions:
                     status = states[node_id].status
                     values[path] = "error" if status == "blocked" else status
                 case ("artifacts", node_id) if node_id in states:
-                    built_in = {name: self._built_in(states[node_id], name) for name in BUILT_IN}
-                    values[path] = {**built_in, **states[node_id].facets}
+                    state = states[node_id]
+                    names = () if state.status == "skipped" else BUILT_IN
+                    built_in = {name: self._built_in(state, name) for name in names}
+                    values[path] = {**built_in, **state.facets}
                 case ("artifacts", node_id, facet, *_) if node_id in states:
                     state = states[node_id]
                     if facet in state.facets:

@@ -7,14 +7,26 @@ import threading
 import types
 from queue import SimpleQueue
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
     from contextvars import Context
 
+    from planbench.runtime.compiled import CompiledNode
+
 BLOCKED: Final = 0.1
 """Seconds after which one uninterrupted step of an async tool counts as blocking the loop."""
+
+
+class Watch(Protocol):
+    """Who watches over calls: hears what holds the loop, and says when to give up."""
+
+    giving_up: bool
+
+    def held(self, node: CompiledNode, seconds: float) -> None:
+        """Hear of a step that held the loop for over 0.1 seconds."""
+        ...
 
 
 @types.coroutine
@@ -22,12 +34,12 @@ def resume_in(
     context: Context,
     coroutine: Coroutine[Any, Any, Any],
     waiting: Any,
-    told: Callable[[float], None],
+    watch: Watch,
+    node: CompiledNode,
 ) -> Generator[Any, Any, Any]:
     """Drive a started coroutine to its end with every step in a context of its own.
 
     A task per call would isolate context variables as well, at ten times the price.
-    ``told`` hears of each step that held the loop for over 0.1 seconds.
     """
     enter = context.run
     while True:
@@ -36,7 +48,10 @@ def resume_in(
         except GeneratorExit:
             coroutine.close()
             raise
-        except BaseException as error:  # noqa: BLE001 - handed to the tool, which decides
+        except BaseException as error:
+            if watch.giving_up:
+                _drop(enter, coroutine)
+                raise
             begin = monotonic()
             try:
                 waiting = enter(coroutine.throw, error)
@@ -49,7 +64,15 @@ def resume_in(
             except StopIteration as stop:
                 return stop.value
         if (held := monotonic() - begin) > BLOCKED:
-            told(held)
+            watch.held(node, held)
+
+
+def _drop(enter: Callable[..., Any], coroutine: Coroutine[Any, Any, Any]) -> None:
+    """End a coroutine that has swallowed its cancellation again and again."""
+    try:
+        enter(coroutine.close)
+    except BaseException as error:  # noqa: BLE001 - what it raises last has nobody to go to
+        del error
 
 
 async def settle(awaitable: Any) -> Any:
@@ -74,34 +97,45 @@ class ToolThreads:
         )
         self._threads = 0
         self._idle = 0
-        self._abandoned = 0
+        self._queued = 0
+        self._at_work: set[asyncio.Future[Any]] = set()
+        self._given_up: dict[asyncio.Future[Any], str] = {}
         self._lock = threading.Lock()
         self._closed = False
 
     @property
     def abandoned(self) -> int:
         """How many calls were given up and still run."""
-        return self._abandoned
+        return len(self._given_up)
 
-    async def call(self, function: Callable[[], Any]) -> Any:
+    def left(self, owner: str) -> int:
+        """Tell how many calls of one owner were given up and still run."""
+        with self._lock:
+            return sum(name == owner for name in self._given_up.values())
+
+    async def call(self, function: Callable[[], Any], owner: str = "") -> Any:
         """Call in a thread; StopIteration comes out as RuntimeError, as a future cannot carry it."""
         future = self._loop.create_future()
         with self._lock:
-            if self._idle:
-                self._idle -= 1
-            elif self._threads < self._limit + self._abandoned:
-                self._threads += 1
-                threading.Thread(
-                    target=self._work, name=f"{self._name}-{self._threads}", daemon=True
-                ).start()
+            self._queued += 1
+            self._hire()
         self._calls.put((future, function))
         try:
             return await future
         except asyncio.CancelledError:
-            if future.cancelled():
-                with self._lock:
-                    self._abandoned += 1
+            with self._lock:
+                if future in self._at_work:
+                    self._given_up[future] = owner
+                    self._hire()
             raise
+
+    def _hire(self) -> None:
+        if self._queued <= self._idle or self._threads >= self._limit + len(self._given_up):
+            return
+        self._threads += 1
+        self._idle += 1
+        name = f"{self._name}-{self._threads}"
+        threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def close(self) -> None:
         """Let the threads end as soon as they are free; does not wait for them."""
@@ -113,34 +147,39 @@ class ToolThreads:
     def _work(self) -> None:
         while (job := self._calls.get()) is not None:
             future, function = job
-            if future.cancelled():  # given up before it began: it must not run
-                self._free(future, None, None)
-                continue
             value: Any = None
             error: BaseException | None = None
-            try:
-                value = function()
-            except StopIteration as stop:
-                error = _stopped(stop)
-            except BaseException as raised:  # noqa: BLE001 - carried to the loop, raised there
-                error = raised
+            if self._begins(future):
+                try:
+                    value = function()
+                except (StopIteration, KeyboardInterrupt) as raised:
+                    error = _carried(raised)
+                except BaseException as raised:  # noqa: BLE001 - carried to the loop, raised there
+                    error = raised
             if not self._free(future, value, error):
                 return
 
+    def _begins(self, future: asyncio.Future[Any]) -> bool:
+        """Whether the call is still wanted: one that was given up in the queue must not run."""
+        with self._lock:
+            self._queued -= 1
+            self._idle -= 1
+            if future.cancelled():
+                return False
+            self._at_work.add(future)
+            return True
+
     def _free(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> bool:
         with self._lock:
-            if self._closed:
-                self._post(future, value, error)
-                return False
-            surplus = self._threads > self._limit and future.cancelled()
-            if future.cancelled():
-                self._abandoned -= 1
-            if surplus:
+            self._at_work.discard(future)
+            self._given_up.pop(future, None)
+            goes_on = not self._closed and self._threads <= self._limit + len(self._given_up)
+            if goes_on:
+                self._idle += 1
+            else:
                 self._threads -= 1
-                return False
-            self._idle += 1
         self._post(future, value, error)
-        return True
+        return goes_on
 
     def _post(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
         if self._loop.is_closed():
@@ -151,9 +190,11 @@ class ToolThreads:
             return
 
 
-def _stopped(stop: StopIteration) -> RuntimeError:
-    error = RuntimeError(f"StopIteration: the tool raised StopIteration({stop.value!r})"[:300])
-    error.__cause__ = stop
+def _carried(raised: BaseException) -> RuntimeError:
+    """Wrap what would mean something else outside of the thread: an end, or a key pressed."""
+    name = type(raised).__name__
+    error = RuntimeError(f"{name}: the tool raised {raised!r}"[:300])
+    error.__cause__ = raised
     return error
 
 

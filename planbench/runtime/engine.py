@@ -14,10 +14,12 @@ from planbench.memory import WorkingMemory
 from planbench.plan.parameters import bind, wanted
 from planbench.plan.placeholders import references
 from planbench.runtime.compiled import CompiledPlan
+from planbench.runtime.node import error_text
 from planbench.runtime.output import capture, release
 from planbench.runtime.recorder import Recorder
 from planbench.runtime.run import Run
 from planbench.runtime.scheduler import Scheduler
+from planbench.runtime.state import MAX_ERROR_LENGTH
 from planbench.tools import ToolRegistry
 from planbench.validation import validate_plan
 
@@ -56,11 +58,12 @@ class _CompiledPlans:
         self,
         plan: ExecutionPlan,
         registry: ToolRegistry,
+        version: int,
         allowed: tuple[str, ...] | None,
         compiled: CompiledPlan,
     ) -> None:
         plans = self._kept.setdefault(registry, OrderedDict())
-        plans[id(plan), allowed] = (plan, registry.version, compiled)
+        plans[id(plan), allowed] = (plan, version, compiled)
         if len(plans) > KEPT_PLANS:
             plans.popitem(last=False)
 
@@ -139,18 +142,21 @@ class Engine:
         scheduler = Scheduler(run, compiled, self.memory)
         self._live.add(run)
         run.begin(self._root(run, scheduler, recorder))
-        run.root.add_done_callback(lambda _: self._live.discard(run))
-        try:
-            await asyncio.sleep(0)  # the root's first step: a run that is cancelled at once is recorded
-        except asyncio.CancelledError:
-            run.cancel()
-            raise
+        run.root.add_done_callback(lambda _: self._ended(run, recorder))
         return run
+
+    def _ended(self, run: Run, recorder: Recorder | None) -> None:
+        self._live.discard(run)
+        if not run.finished:  # its task was cancelled before the first step
+            run.emit(ev.RUN_CANCELLED, {"status": "cancelled", "cancelled": {}})
+            if recorder is not None:
+                recorder.stop()
 
     def _compiled(self, plan: ExecutionPlan) -> CompiledPlan | None:
         return _kept.get(plan, self.registry, self._policy)
 
     def _compile(self, plan: ExecutionPlan) -> CompiledPlan:
+        version = self.registry.version  # of what is checked: another thread may change it meanwhile
         report = validate_plan(plan, self.registry, self.allowed_tools, env=self.env)
         if not report.ok:
             raise PlanInvalid(report.issues, name=plan.name)
@@ -162,7 +168,7 @@ class Engine:
                 hint="take durable out of its metadata, or give the engine a durable store",
             )
         compiled = CompiledPlan(plan, self.registry)
-        _kept.keep(plan, self.registry, self._policy, compiled)
+        _kept.keep(plan, self.registry, version, self._policy, compiled)
         return compiled
 
     async def _root(self, run: Run, scheduler: Scheduler, recorder: Recorder | None) -> None:
@@ -171,21 +177,24 @@ class Engine:
             try:
                 await scheduler.work()
             except asyncio.CancelledError:
-                run.emit(ev.RUN_CANCELLED, _cancelled(run, scheduler))
+                reason = None if recorder is None else recorder.trouble
+                run.emit(ev.RUN_CANCELLED, _cancelled(run, scheduler, reason))
                 raise
             except BaseException as error:
                 # a defect of the engine, or an interrupt: the journal must not say "running" for ever
-                reason = f"the run broke off: {type(error).__name__}"
-                run.emit(ev.RUN_CANCELLED, {**_cancelled(run, scheduler), "reason": reason})
-                raise
-            run.emit(ev.RUN_FINISHED, {"status": run.state.outcome()})
+                reason = f"the run broke off: {error_text(error)}"[:MAX_ERROR_LENGTH]
+                run.emit(ev.RUN_CANCELLED, _cancelled(run, scheduler, reason))
+                if not isinstance(error, KeyboardInterrupt):  # the loop has raised that one already
+                    raise
+            else:
+                run.emit(ev.RUN_FINISHED, {"status": run.state.outcome()})
         finally:
             release()
             if recorder is not None:
                 await recorder.close()
 
 
-def _cancelled(run: Run, scheduler: Scheduler) -> dict[str, Any]:
+def _cancelled(run: Run, scheduler: Scheduler, reason: str | None) -> dict[str, Any]:
     reasons = {}
     for state in run.state.nodes.values():
         if state.status != "running":
@@ -193,10 +202,12 @@ def _cancelled(run: Run, scheduler: Scheduler) -> dict[str, Any]:
         text = "cancelled"
         if state.total is not None:
             text += f" after {state.done + state.failed} of {state.total} items"
-        if not scheduler.nodes[state.node_id].is_async:
-            text += "; abandoned, thread still running"
+        left = scheduler.left_running(state.node_id)
+        if left:
+            text += f"; abandoned, {'thread' if left == 1 else f'{left} threads'} still running"
         reasons[state.node_id] = text
-    return {"status": "cancelled", "cancelled": reasons}
+    data = {"status": "cancelled", "cancelled": reasons}
+    return data if reason is None else {**data, "reason": reason}
 
 
 def _refuse_unbuilt(node: PlanNode) -> None:

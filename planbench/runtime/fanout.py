@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from fractions import Fraction
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -11,10 +12,11 @@ from planbench import events as ev
 from planbench.memory.sizes import measure
 from planbench.plan.facets import FacetMerger
 from planbench.plan.placeholders import Scope
+from planbench.plan.shapes import is_frame
 from planbench.runtime.compiled import digest_of
 from planbench.runtime.dispatch import BLOCKED
 from planbench.runtime.node import error_text, first_step
-from planbench.runtime.output import place
+from planbench.runtime.output import as_utf8, place
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -41,8 +43,8 @@ def open_items(node: CompiledNode, source: Any) -> list[Any]:
         items = value
     elif isinstance(value, tuple):
         items = list(value)
-    elif hasattr(value, "to_dict") and hasattr(value, "columns") and hasattr(value, "iloc"):
-        items = value.to_dict("records")
+    elif is_frame(value):
+        items = _rows(value)
     else:
         path = f" at {node.select.text!r}" if node.select else ""
         raise SourceNotList(
@@ -51,6 +53,14 @@ def open_items(node: CompiledNode, source: Any) -> list[Any]:
     if len(items) > each.max_items:
         raise SourceNotList(f"for_each has {len(items)} items, over max_items of {each.max_items}")
     return items
+
+
+def _rows(frame: Any) -> list[Any]:
+    if not frame.columns.is_unique:
+        name = frame.columns[frame.columns.duplicated()][0]
+        raise SourceNotList(f"for_each over a DataFrame with two columns {name!r} would lose one")
+    rows: list[Any] = frame.to_dict("records")
+    return rows
 
 
 def _described(value: Any) -> str:
@@ -148,10 +158,10 @@ class FanOut:
                 if pending is not None:
                     await pending
                 now = monotonic()
-                if sched.ready or sched.claimed or len(fanouts) > 1 or sched.expired:
+                if sched.ready or sched.claimed or len(fanouts) > 1 or sched.stopping:
                     break  # somebody else waits for the place that this worker holds
                 if task.cancelling() and task not in self._cancelled:
-                    raise asyncio.CancelledError
+                    await sched.absorb(task)
                 if now > sched.until:
                     await sched.turn()
                     now = monotonic()
@@ -159,27 +169,38 @@ class FanOut:
                 await asyncio.sleep(0)  # lets a cancellation arrive that is still on its way
                 task.uncancel()
         except asyncio.CancelledError:
-            if task not in self._cancelled or task.uncancel() > 0:
+            if sched.stopping or task not in self._cancelled:
                 raise
+            task.uncancel()
         finally:
             self._cancelled.discard(task)
             self._tasks.discard(task)
             self.active -= 1
         if not self.active and (self.next >= self.total or self.aborted is not None):
+            if sched.stopping and self.aborted is None and self._lost():
+                return
             self.close()
+
+    def _lost(self) -> bool:
+        """Whether items were called that neither gave a value nor failed."""
+        return self.failed + sum(entry is not None for entry in self.entries) < self.total
 
     def _begin(self, index: int, scope: Scope, began: float) -> Coroutine[Any, Any, None] | None:
         """Make the call of one item; gives what is left to await, None when nothing is."""
         sched, node = self._sched, self.node
-        key: str | None = None
+        key = ""
+        kwargs: dict[str, Any] | None = None
         try:
             key = node.key(scope)
-            if key in sched.written or not 0 < len(key) <= MAX_KEY:
-                self._refuse_key(key)
+            if key in sched.written or not 0 < len(key) <= MAX_KEY or not key.isascii():
+                self._check_key(key)
             sched.written[key] = node.id
             args = node.resolve(scope)
             digest = digest_of(args) if self._plain_digests else self._digest(args, scope)
-            if self._may_reuse and self._reuse(index, key, digest):
+            if self._may_reuse and (entry := self._known(key, digest)) is not None:
+                if self._merger is not None:
+                    return self._end_reuse(_Call(index, key, digest, began), entry)
+                self._reuse(index, entry, digest, None)
                 return None
             kwargs = node.validate(args)
             if node.tool.wants_idempotency_key:
@@ -202,7 +223,7 @@ class FanOut:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
-            self._lose(index, key, error, began)
+            self._lose(_Call(index, key, None, began), error, called=kwargs is not None)
         return None
 
     async def _end(self, call: _Call, pending: Coroutine[Any, Any, Any]) -> None:
@@ -217,14 +238,13 @@ class FanOut:
             index, key, digest, began = call
             self._store(index, key, digest, monotonic() - began, value, nbytes, facets)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if sched.stopping or asyncio.current_task() in self._cancelled:
                 raise
-            self._lose(call.item, call.key, error, call.began)
+            self._lose(call, error, called=True)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
-            self._lose(call.item, call.key, error, call.began)
+            self._lose(call, error, called=True)
 
     def _store(
         self,
@@ -255,14 +275,18 @@ class FanOut:
             self._merger.add(facets)
         self._emit(ev.ITEM_FINISHED, data)
 
-    def _refuse_key(self, key: str) -> None:
+    def _check_key(self, key: str) -> None:
         owner = self._sched.written.get(key)
-        if owner is None:
-            msg = f"store_as gives a key of {len(key)} characters; 1 to {MAX_KEY} are allowed"
-        else:
+        if owner is not None:
             place = "another item" if owner == self.node.id else f"node {owner!r}"
             msg = f"store_as gives the key {key[:80]!r}, which {place} has taken in this run"
-        raise ValueError(msg)
+            raise ValueError(msg)
+        if not 0 < len(key) <= MAX_KEY:
+            msg = f"store_as gives a key of {len(key)} characters; 1 to {MAX_KEY} are allowed"
+            raise ValueError(msg)
+        if as_utf8(key) is not key:
+            msg = "store_as gives a key that holds half of a surrogate pair, which is no text"
+            raise ValueError(msg)
 
     def _digest(self, args: dict[str, Any], scope: Scope) -> str | None:
         if not self._digests:
@@ -271,41 +295,53 @@ class FanOut:
             return digest_of(args)
         return self._sched.digest(self.node, args, [scope.item, scope.index])
 
-    def _reuse(self, index: int, key: str, digest: str | None) -> bool:
-        sched, node = self._sched, self.node
-        entry = sched.memory.peek(key)
+    def _known(self, key: str, digest: str | None) -> Entry | None:
+        """Give what the same tool gave for equal arguments, if the memory still holds it."""
+        entry = self._sched.memory.peek(key)
         if entry is None or digest is None or entry.digest != digest:
-            return False
-        if entry.fingerprint != node.tool.fingerprint:
-            return False
+            return None
+        return entry if entry.fingerprint == self.node.tool.fingerprint else None
+
+    async def _end_reuse(self, call: _Call, entry: Entry) -> None:
+        sched = self._sched
+        try:
+            facets = await sched.facets(self.node, entry.value, entry.nbytes)
+            self._reuse(call.item, entry, call.digest, facets)
+        except Exception as error:  # noqa: BLE001 - a value that cannot be read is its item's
+            self._lose(call, error, called=False)
+
+    def _reuse(
+        self, index: int, entry: Entry, digest: str | None, facets: dict[str, Any] | None
+    ) -> None:
+        sched, node = self._sched, self.node
         self.entries[index] = entry
         sched.memory.reuse(entry, node.id, index)
         data = {
             "node_id": node.id,
             "index": index,
-            "key": key,
+            "key": entry.key,
             "version": entry.version,
             "bytes": entry.nbytes,
             "digest": digest,
             "reused": True,
         }
-        if self._merger is not None and node.facets is not None:
-            facets, _ = node.facets.read(entry.value)
+        if facets is not None and self._merger is not None:
             data["facets"] = facets
             self._merger.add(facets)
-        sched.run.emit(ev.ITEM_FINISHED, data)
-        return True
+        self._emit(ev.ITEM_FINISHED, data)
 
-    def _lose(self, index: int, key: str | None, error: BaseException, began: float) -> None:
+    def _lose(self, call: _Call, error: BaseException, *, called: bool) -> None:
         each = self.node.node.for_each
         assert each is not None
+        index, key = call.item, call.key
         self.failed += 1
         data: dict[str, Any] = {
             "node_id": self.node.id,
             "index": index,
-            "seconds": monotonic() - began,
+            "seconds": monotonic() - call.began,
+            "calls": int(called),
         }
-        if key is not None:
+        if 0 < len(key) <= MAX_KEY and as_utf8(key) is key:
             data["key"] = key
         if each.on_item_error != "skip":
             data["error"] = error_text(error, index)
@@ -354,5 +390,5 @@ def _tolerated(most: int | str | None, total: int) -> int:
     if most is None:
         return total
     if isinstance(most, str):
-        return math.floor(total * float(most.rstrip("%")) / 100)
+        return math.floor(total * Fraction(most.rstrip("%")) / 100)
     return most

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
 from planbench.runtime.dispatch import BLOCKED, resume_in, settle
-from planbench.runtime.output import place
+from planbench.runtime.output import as_utf8, keep, place, release
 from planbench.runtime.state import MAX_ERROR_LENGTH
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class CallTimedOut(Exception):  # told to the node, raised to nobody
 
 def error_text(error: BaseException, index: int | None = None) -> str:
     """Name an error in at most 300 characters, the ``[i]`` of an item counted in."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]  # a task group inside the tool; the cause is what counts
     if isinstance(error, asyncio.CancelledError):
         text = "tool raised CancelledError"
     elif isinstance(error, CallTimedOut):
@@ -44,12 +46,12 @@ def error_text(error: BaseException, index: int | None = None) -> str:
         text = f"[{index}] {text}"
     if len(text) > MAX_ERROR_LENGTH:
         text = text[: MAX_ERROR_LENGTH - 3] + "..."
-    return text
+    return as_utf8(text)
 
 
-def is_cancelled(task: asyncio.Task[Any]) -> bool:
-    """Whether a CancelledError is ours: somebody cancelled the task, not the tool itself."""
-    return task.cancelling() > 0
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def first_step(function: Callable[..., Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -88,7 +90,11 @@ def whole_call(
 ) -> Any:
     """Call a plain tool, inside the context of the call."""
     place.set(where)
-    return function(**kwargs)
+    keep()
+    try:
+        return function(**kwargs)
+    finally:
+        release()
 
 
 class Caller:
@@ -102,6 +108,7 @@ class Caller:
         self._prints = prints
         self._threads = threads
         self._warned: dict[str, float] = {}
+        self.giving_up = False
 
     async def call(
         self, node: CompiledNode, kwargs: dict[str, Any], index: int | None = None
@@ -114,7 +121,7 @@ class Caller:
             except asyncio.CancelledError:
                 raise
             except Exception as error:
-                if attempt >= node.attempts:
+                if attempt >= node.attempts or _is_cancelled():
                     raise
                 wait = node.backoff * attempt
                 data = {
@@ -141,14 +148,19 @@ class Caller:
         except TimeoutError as error:
             if not scope.expired():
                 raise
-            rest = "" if node.is_async else "; still running in a thread, its result is dropped"
+            rest = ""
+            if not node.is_async and self._threads().left(node.id):
+                rest = "; still running in a thread, its result is dropped"
             raise CallTimedOut(f"TimeoutError: over the limit of {limit:g} s{rest}") from error
         took = monotonic() - began
         if took > limit and node.is_async:
-            text = (
-                f"TimeoutError: took {took:.1f} s, over the limit of {limit:g} s, and blocked the "
-                f"event loop meanwhile: make {node.tool.name!r} a plain def"
-            )
+            text = f"TimeoutError: took {took:.1f} s, over the limit of {limit:g} s"
+            if scope.expired():
+                text += ", and swallowed its cancellation"
+            elif node.id in self._warned:
+                text += f", and blocked the event loop meanwhile: make {node.tool.name!r} a plain def"
+            else:
+                text += ", while the event loop was blocked"
             raise CallTimedOut(text)
         return value
 
@@ -157,7 +169,7 @@ class Caller:
         where = (self._prints, node.id)
         if not node.is_async:
             value = await self._threads().call(
-                lambda: context.run(whole_call, where, node.function, kwargs)
+                lambda: context.run(whole_call, where, node.function, kwargs), node.id
             )
             if type(value) is CoroutineType:  # a plain wrapper around an async function
                 work, value = context.run(_go, value)
@@ -171,7 +183,7 @@ class Caller:
 
     async def go_on(self, node: CompiledNode, context: Context, work: Any, waiting: Any) -> Any:
         """Take a started async tool to its end."""
-        return await resume_in(context, work, waiting, lambda held: self.held(node, held))
+        return await resume_in(context, work, waiting, self, node)
 
     def held(self, node: CompiledNode, seconds: float) -> None:
         """Say that a node's async tool blocks the loop, and again when it gets much worse."""

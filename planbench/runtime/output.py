@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -25,29 +25,34 @@ _users = 0
 class Prints:
     """Collects what the tools of one run print, by node, and hands it over on the loop."""
 
-    __slots__ = ("_emit", "_left", "_loop", "_pieces", "waiting")
+    __slots__ = ("_closed", "_context", "_emit", "_left", "_loop", "_pieces", "waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, emit: Callable[[str, str], None]) -> None:
         self._loop = loop
         self._emit = emit
         self._pieces: dict[str, list[str]] = {}
         self._left: dict[str, int] = {}
+        self._context = copy_context()  # who is told prints where the run was started
+        self._closed = False
         self.waiting = False
 
     def write(self, node_id: str, text: str) -> None:
         """Take a piece, from any thread; what is over a node's limit is dropped, and said once."""
+        if not isinstance(text, str):
+            msg = f"write() argument must be str, not {type(text).__name__}"
+            raise TypeError(msg)
         with _lock:
             left = self._left.get(node_id, MAX_OUTPUT)
-            if left <= 0 or not text:
+            if left <= 0 or not text or self._closed:
                 return
             if len(text) > left:
                 text = f"{text[:left]}\n... output over {MAX_OUTPUT} characters is cut\n"
             self._left[node_id] = left - len(text)
             self._pieces.setdefault(node_id, []).append(text)
-            if self.waiting or self._loop.is_closed():
+            if self.waiting:
                 return
             self.waiting = True
-        self._loop.call_soon_threadsafe(self.flush)
+            self._loop.call_soon_threadsafe(self.flush, context=self._context)
 
     def flush(self) -> None:
         """Hand over what is there; called on the loop."""
@@ -55,7 +60,21 @@ class Prints:
             self.waiting = False
             pieces, self._pieces = self._pieces, {}
         for node_id, texts in pieces.items():
-            self._emit(node_id, "".join(texts))
+            self._emit(node_id, as_utf8("".join(texts)))
+
+    def close(self) -> None:
+        """Hand over the last, and drop what threads that were given up print later."""
+        with _lock:
+            self._closed = True
+        self.flush()
+
+
+def as_utf8(text: str) -> str:
+    """Give a text that files and JSON can hold: what is half of a surrogate pair becomes ``?``."""
+    if text.isascii():
+        return text
+    whole = text.encode("utf-8", "replace").decode()
+    return text if whole == text else whole
 
 
 class _Router(io.TextIOBase):
@@ -80,6 +99,21 @@ class _Router(io.TextIOBase):
         if place.get() is None:
             self.stream.flush()
 
+    @property
+    def encoding(self) -> Any:  # the base class has none, and hides that of the stream
+        return self.stream.encoding
+
+    @property
+    def errors(self) -> Any:
+        return self.stream.errors
+
+    @property
+    def newlines(self) -> Any:
+        return self.stream.newlines
+
+    def close(self) -> None:
+        """Stay open: the stream behind belongs to the process."""
+
     def isatty(self) -> bool:
         return bool(place.get() is None and self.stream.isatty())
 
@@ -102,6 +136,13 @@ def capture() -> None:
             stream = getattr(sys, name)
             if stream is not None and not isinstance(stream, _Router):
                 setattr(sys, name, _Router(stream))
+
+
+def keep() -> None:
+    """Keep routing for a call in a thread, which may go on when its run has ended."""
+    global _users  # noqa: PLW0603 - as in capture
+    with _lock:
+        _users += 1
 
 
 def release() -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
+
+from planbench.runtime.node import error_text
+from planbench.runtime.state import MAX_ERROR_LENGTH
 
 if TYPE_CHECKING:
     from planbench.checkpoints import CheckpointStore
@@ -23,6 +27,7 @@ class Recorder:
         self._pending: list[Event] = []
         self._wake = asyncio.Event()
         self._closing = False
+        self.trouble: str | None = None
         self._leave = run.subscribe(self._take)
         self._task = asyncio.get_running_loop().create_task(
             self._write(), name=f"planbench journal {run.run_id}"
@@ -42,12 +47,24 @@ class Recorder:
                 await self._store.append(self._run.run_id, batch)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None and not self._closing:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._closing:
+            self.trouble = f"the checkpoint store failed: {error_text(error)}"[:MAX_ERROR_LENGTH]
             self._run.cancel()
 
-    async def close(self) -> None:
-        """Write what is left and stop; raises what the store raised."""
+    def stop(self) -> None:
+        """Take no more events; what is left is still written."""
         self._closing = True
         self._leave()
         self._wake.set()
-        await self._task
+
+    async def close(self) -> None:
+        """Write what is left and stop; raises what the store raised.
+
+        Who is cancelled meanwhile goes on when all is written: outcomes are recorded first.
+        """
+        self.stop()
+        while not self._task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([self._task])
+        self._task.result()

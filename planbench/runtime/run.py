@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import logging
+import os
 import secrets
-import threading
 from time import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from planbench import events as ev
 from planbench.errors import ArtifactNotFound
 from planbench.events import Event
-from planbench.runtime.state import APPLY, RunState
+from planbench.runtime.state import APPLY, FAILED, RunState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Generator
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from planbench.memory.entries import Entry
     from planbench.plan.model import ArtifactRef, ExecutionPlan, PlanRunManifest
 
+STRICT_VARIABLE: Final = "PLANBENCH_STRICT"
+
+Verdict = Literal["fine", "lost", "red", "cancelled", "waiting"]
+
+_logger = logging.getLogger(__name__)
 _new = tuple.__new__  # half the time of Event(...), which is Python code
 
 
@@ -73,10 +80,10 @@ class Run:
         self.state = RunState(node.id for node in plan.nodes)
         self.state.plan = plan
         self.bodies: dict[str, Entry | list[Entry | None]] = {}
-        self._subscribers: list[Callable[[Event], None]] = []
+        self._subscribers: list[_Subscriber] = []
         self._root: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
+
         self._grown: asyncio.Event | None = None
 
     def __repr__(self) -> str:
@@ -113,6 +120,23 @@ class Run:
     def manifest(self) -> PlanRunManifest:
         """Give the manifest as it stands."""
         return self.state.manifest()
+
+    def verdict(self, *, strict: bool = False) -> Verdict:
+        """Say what a surface must make of the run: one rule for cells, nbmake and the CLI.
+
+        ``fine``; ``lost`` when items failed and nothing else did; ``red`` for a node in
+        error or blocked; ``cancelled``; ``waiting``. With ``strict``, or
+        PLANBENCH_STRICT=1, lost items are red.
+        """
+        if self.status in ("cancelled", "waiting"):
+            return "cancelled" if self.status == "cancelled" else "waiting"
+        statuses = {node.status for node in self.state.nodes.values()}
+        if self.status == "failed" or statuses & FAILED:
+            return "red"
+        if "partial" not in statuses:
+            return "fine"
+        strict = strict or os.environ.get(STRICT_VARIABLE, "") not in ("", "0")
+        return "red" if strict else "lost"
 
     def failure_text(self) -> str:
         """Name the red nodes, their tools and causes: one short block, empty when none is red."""
@@ -176,7 +200,7 @@ class Run:
             try:
                 await asyncio.wait([self._root])
             except asyncio.CancelledError:
-                self._root.cancel()
+                self.cancel()
                 await asyncio.wait([self._root])
                 raise
         if self._root is not None and not self._root.cancelled():
@@ -192,22 +216,30 @@ class Run:
         return Outcome(state.status, self.manifest, state.reason, usage)
 
     def cancel(self) -> None:
-        """End the run from any thread; what has finished stays, and the journal says so."""
+        """End the run, from any thread or signal handler; what has finished stays, and is on record.
+
+        Asked again, tools that still clean up are cancelled again.
+        """
         root, loop = self._root, self._loop
-        if root is None or loop is None or root.done():
+        if root is None or loop is None or root.done() or self.finished:
             return
-        if threading.get_ident() == self._thread:
-            root.cancel()
-        elif not loop.is_closed():
+        # Not at once, also on the loop's own thread: a handler must wake the loop, and a
+        # task that is cancelled before its first step would never record it.
+        with contextlib.suppress(RuntimeError):  # the loop was closed, and the run ended with it
             loop.call_soon_threadsafe(root.cancel)
 
     def subscribe(self, callback: Callable[[Event], None]) -> Callable[[], None]:
-        """Call back with each event from now on, on the run's loop; returns the way out."""
-        self._subscribers.append(callback)
+        """Call back with each event from now on, on the run's loop; returns the way out.
+
+        A callback that raises does not disturb the run: the first time is logged.
+        """
+        subscriber = _Subscriber(callback)
+        self._subscribers.append(subscriber)
 
         def leave() -> None:
-            if callback in self._subscribers:
-                self._subscribers.remove(callback)
+            subscriber.callback = None
+            if subscriber in self._subscribers:
+                self._subscribers.remove(subscriber)
 
         return leave
 
@@ -234,8 +266,8 @@ class Run:
         if apply is not None:
             apply(self.state, event)
         if self._subscribers:
-            for callback in tuple(self._subscribers):
-                callback(event)
+            for subscriber in tuple(self._subscribers):
+                subscriber.hear(event)
         if self._grown is not None:
             self._grown.set()
             self._grown = None
@@ -249,9 +281,29 @@ class Run:
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Make the root task; everything of the run is below it."""
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+
         self._root = self._loop.create_task(work, name=f"planbench {self.run_id}")
         self._root.add_done_callback(_retrieve)
+
+
+class _Subscriber:
+    """A callback, until it leaves; one that fails must not disturb the run."""
+
+    __slots__ = ("callback", "failed")
+
+    def __init__(self, callback: Callable[[Event], None]) -> None:
+        self.callback: Callable[[Event], None] | None = callback
+        self.failed = False
+
+    def hear(self, event: Event) -> None:
+        if self.callback is None:
+            return
+        try:
+            self.callback(event)
+        except Exception:
+            if not self.failed:
+                _logger.exception("a subscriber of %s failed at %s", event.run_id, event.type)
+            self.failed = True
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:

@@ -7,6 +7,7 @@ no turn of the loop; every few milliseconds the workers together give the loop o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 from collections import deque
 from time import monotonic
@@ -20,7 +21,7 @@ from planbench.runtime.compiled import digest_of
 from planbench.runtime.conditions import Conditions, Refused
 from planbench.runtime.dispatch import BLOCKED, ToolThreads
 from planbench.runtime.fanout import FanOut, SourceNotList, open_items
-from planbench.runtime.node import Caller, error_text, first_step_at, is_cancelled
+from planbench.runtime.node import Caller, error_text, first_step_at
 from planbench.runtime.output import Prints
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ SMALL: Final = 2_000
 """Elements up to which a source is opened on the loop."""
 LARGE: Final = 1_000_000
 """Bytes above which facets are read off the loop."""
+GRACE: Final = 5.0
+"""Seconds that a cancelled tool has to clean up before it is cancelled again."""
+PATIENCE: Final = 2
+"""How often a tool is cancelled before it is given up."""
 
 
 class Scheduler:
@@ -55,6 +60,7 @@ class Scheduler:
         self._bodies = run.bodies
         self.scope = Scope(self.artifact, self.ref)
         self.written: dict[str, str] = {}
+        self.stopping = False
         self.expired = False
         self._unmet = {node.id: node.needs for node in compiled.nodes.values()}
         self._behind_failure: set[str] = set()
@@ -63,9 +69,11 @@ class Scheduler:
         self.claimed: deque[CompiledNode] = deque()
         self._opening: deque[CompiledNode] = deque()
         self.fanouts: list[FanOut] = []
-        self._group = asyncio.TaskGroup()
         self._workers: set[asyncio.Task[None]] = set()
+        self._done = self.loop.create_future()
+        self._failure: BaseException | None = None
         self._idle = 0
+        self._hurried = False
         self._threads: ToolThreads | None = None
         self._aside: ToolThreads | None = None
         self.until = monotonic() + TURN
@@ -76,22 +84,54 @@ class Scheduler:
         """Run until nothing is left; a cancellation from outside passes through."""
         timer = self.loop.call_later(self.limit, self._expire) if self.limit else None
         try:
-            async with self._group:
-                self._claim()
-                self.relay()
+            self._claim()
+            self.relay()
+            if self._workers:
+                await self._done
         finally:
             if timer is not None:
                 timer.cancel()
+            await self._stop()
             for pool in (self._threads, self._aside):
                 if pool is not None:
                     pool.close()
+            self.prints.close()
+        if self._failure is not None:
+            raise self._failure
         if self.expired:
             self._fail_unfinished()
+        left = [node.node_id for node in self.run.state.nodes.values() if not node.ended]
+        if left:
+            msg = f"nodes were left over: {', '.join(left[:10])}"
+            raise RuntimeError(msg)
+
+    def left_running(self, node_id: str) -> int:
+        """Tell how many calls of a node were given up and still run in a thread."""
+        return 0 if self._threads is None else self._threads.left(node_id)
+
+    async def _stop(self) -> None:
+        """Cancel what is at work and see it end; a tool that swallows it is given up in the end."""
+        tries = 0
+        while self._workers:
+            self.stopping = True
+            self.caller.giving_up = tries >= PATIENCE
+            tries += 1
+            for worker in self._workers:
+                worker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):  # asked again, and so are the tools
+                await asyncio.wait(self._workers, timeout=GRACE)
+
+    def _gone(self, worker: asyncio.Task[None]) -> None:
+        self._workers.discard(worker)
+        if not worker.cancelled():
+            self._failure = self._failure or worker.exception()
+        if (not self._workers or self._failure is not None) and not self._done.done():
+            self._done.set_result(None)
 
     def _expire(self) -> None:
-        self.expired = True
-        for worker in self._workers:
-            worker.cancel()
+        self.expired = self.stopping = True
+        if not self._done.done():
+            self._done.set_result(None)
 
     def _fail_unfinished(self) -> None:
         for state in self.run.state.nodes.values():
@@ -100,6 +140,8 @@ class Scheduler:
             text = f"TimeoutError: the plan's execution_timeout of {self.limit:g} s was over"
             if state.status == "waiting":
                 text += "; never dispatched"
+            elif self.left_running(state.node_id):
+                text += "; still running in a thread, its result is dropped"
             self.run.emit(ev.NODE_FAILED, {"node_id": state.node_id, "error": text})
 
     # -- claiming and hiring --------------------------------------------------------
@@ -107,25 +149,41 @@ class Scheduler:
     def _claim(self) -> None:
         """Give free places to ready nodes, in order; a fan-out needs no place itself."""
         ready = self.ready
+        self._hurried = False
         while ready:
             node = ready[0]
-            spreads = node.node.for_each is not None
-            if self.free <= 0 and not spreads:
-                return
-            ready.popleft()
             data: dict[str, Any] = {"node_id": node.id}
-            if node.guard is not None or self.conditions.skipped:
-                try:
-                    data.update(self.conditions.check(node))
-                except Refused as refusal:
-                    self._skip(node, refusal)
-                    continue
-            self.run.emit(ev.NODE_STARTED, data)
-            if spreads:
-                self._open(node)
+            if self._behind_failure and node.id in self._behind_failure:
+                ready.popleft()
+                self.run.emit(ev.NODE_BLOCKED, data)
+                self.finish(node, failed=True)
+            elif node.spreads:
+                ready.popleft()
+                if self._admits(node, data):
+                    self.run.emit(ev.NODE_STARTED, data)
+                    self._open(node)
+            elif self.free <= 0:
+                return
             else:
-                self.free -= 1
-                self.claimed.append(node)
+                ready.popleft()
+                if self._admits(node, data):
+                    self.run.emit(ev.NODE_STARTED, data)
+                    self.free -= 1
+                    self.claimed.append(node)
+                    continue
+            if monotonic() > self.until:
+                self._hurried = bool(ready)  # a row of nodes without a call must not hold the loop
+                return
+
+    def _admits(self, node: CompiledNode, data: dict[str, Any]) -> bool:
+        if node.guard is None and not self.conditions.skipped:
+            return True
+        try:
+            data.update(self.conditions.check(node))
+        except Refused as refusal:
+            self._skip(node, refusal)
+            return False
+        return True
 
     def _skip(self, node: CompiledNode, refusal: Refused) -> None:
         self.conditions.skipped.add(node.id)
@@ -139,39 +197,60 @@ class Scheduler:
         So there are as many workers as calls that wait, and one that looks for more;
         calls that never wait are made by a single worker.
         """
-        if self._idle or not (self.claimed or self._opening or self._least_busy() is not None):
+        if self._idle or self.stopping:
             return
-        self._idle += 1
-        worker = self._group.create_task(self._worker())
-        self._workers.add(worker)
-        worker.add_done_callback(self._workers.discard)
+        if self.claimed or self._opening or self._hurried or self._least_busy() is not None:
+            self._idle += 1
+            worker = self.loop.create_task(self._worker())
+            self._workers.add(worker)
+            worker.add_done_callback(self._gone)
 
     async def _worker(self) -> None:
         self._idle -= 1
         task = asyncio.current_task()
         assert task is not None
-        try:
-            while not self.expired:
-                if self._opening:
-                    await self._open_aside(self._opening.popleft())
-                elif self.claimed:
-                    await self._execute(self.claimed.popleft(), task)
-                    self.free += 1
-                elif (fan := self._least_busy()) is not None:
-                    self.free -= 1
-                    await fan.drain(task)
-                    self.free += 1
-                else:
-                    return
-                if self.ready:
-                    self._claim()
-                if task.cancelling():
-                    raise asyncio.CancelledError
-                if monotonic() > self.until:
-                    await self.turn()
-        except asyncio.CancelledError:
-            if not self.expired or task.uncancel() > 0:
-                raise
+        while not self.stopping:
+            if self._opening:
+                await self._open_aside(self._opening.popleft())
+            elif self.claimed:
+                await self._execute(self.claimed.popleft())
+                self.free += 1
+                if self.ready and self.fanouts:
+                    await self._serve_waiting(task)
+            elif (fan := self._least_busy()) is not None:
+                await self._serve(fan, task)
+            elif not self._hurried:
+                return
+            if self.ready:
+                self._claim()
+            if task.cancelling():
+                await self.absorb(task)
+            if monotonic() > self.until:
+                await self.turn()
+
+    async def _serve(self, fan: FanOut, task: asyncio.Task[Any]) -> None:
+        self.free -= 1
+        if len(self.fanouts) > 1:  # to the end of the queue, so that all come round
+            self.fanouts.remove(fan)
+            self.fanouts.append(fan)
+        await fan.drain(task)
+        self.free += 1
+
+    async def _serve_waiting(self, task: asyncio.Task[Any]) -> None:
+        """Give the last free place to a fan-out that has none, before the next plain nodes."""
+        for fan in self.fanouts if self.free == 1 else ():
+            if not fan.active and fan.places > 0:
+                await self._serve(fan, task)
+                return
+
+    async def absorb(self, task: asyncio.Task[Any]) -> None:
+        """Take back a cancellation that a tool asked of the worker itself; one of the run goes on."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        while task.uncancel():
+            pass
+        if self.stopping:
+            raise asyncio.CancelledError
 
     def _least_busy(self) -> FanOut | None:
         if self.free <= 0:
@@ -194,10 +273,12 @@ class Scheduler:
     # -- one plain node -------------------------------------------------------------
 
     async def _execute(  # noqa: C901, PLR0912 - the hot path: each call saved here is saved a node
-        self, node: CompiledNode, task: asyncio.Task[Any]
+        self, node: CompiledNode
     ) -> None:
+        kwargs = None
         try:
             args = node.resolve(self.scope)
+            digest = self.digest(node, args, None)
             kwargs = node.validate(args)
             if node.tool.wants_idempotency_key:
                 kwargs["idempotency_key"] = f"{self.run.run_id}:{node.id}"
@@ -219,15 +300,15 @@ class Scheduler:
             if nbytes is None:
                 nbytes = await self.aside(lambda: measure(value, None))
             facets = await self.facets(node, value, nbytes) if node.facets is not None else None
-            data = self._stored(node, args, value, nbytes)
+            data = self._stored(node, digest, value, nbytes)
         except asyncio.CancelledError as error:
-            if is_cancelled(task):
+            if self.stopping:
                 raise
-            self._failed(node, error)
+            self._failed(node, error, called=True)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its node's
-            self._failed(node, error)
+            self._failed(node, error, called=kwargs is not None)
         else:
             if facets is not None:
                 data["facets"] = facets
@@ -237,7 +318,7 @@ class Scheduler:
             self.finish(node, failed=False)
 
     def _stored(
-        self, node: CompiledNode, args: dict[str, Any], value: Any, nbytes: int
+        self, node: CompiledNode, digest: str | None, value: Any, nbytes: int
     ) -> dict[str, Any]:
         key = node.store_key
         if key in self.written:
@@ -260,12 +341,13 @@ class Scheduler:
             "version": entry.version,
             "bytes": nbytes,
             "entry_type": entry.entry_type,
-            "digest": self.digest(node, args, None),
+            "digest": digest,
         }
 
-    def _failed(self, node: CompiledNode, error: BaseException) -> None:
+    def _failed(self, node: CompiledNode, error: BaseException, *, called: bool) -> None:
         self.prints.flush()
-        self.run.emit(ev.NODE_FAILED, {"node_id": node.id, "error": error_text(error), "calls": 1})
+        data = {"node_id": node.id, "error": error_text(error), "calls": int(called)}
+        self.run.emit(ev.NODE_FAILED, data)
         self.finish(node, failed=True)
 
     def _printed(self, node_id: str, text: str) -> None:
@@ -303,14 +385,6 @@ class Scheduler:
     def bytes_of(self, node_id: str) -> int:
         """Give the bytes that a node has stored in this run."""
         return self.run.state.nodes[node_id].nbytes
-
-    def _version(self, node_id: str) -> Any:
-        body = self.run.bodies[node_id]
-        if isinstance(body, list):
-            return [
-                None if entry is None else f"{entry.artifact_id}@{entry.version}" for entry in body
-            ]
-        return f"{body.artifact_id}@{body.version}"
 
     # -- fan-outs -------------------------------------------------------------------
 
@@ -377,20 +451,16 @@ class Scheduler:
 
     def finish(self, node: CompiledNode, *, failed: bool) -> None:
         """Tell the dependents that a node has ended; behind a failure they are blocked."""
-        ended = [(node, failed)]
-        while ended:
-            node, failed = ended.pop()
-            for kid in node.kids:
-                if failed:
-                    self._behind_failure.add(kid)
-                self._unmet[kid] -= 1
-                if self._unmet[kid]:
-                    continue
-                if kid in self._behind_failure:
-                    self.run.emit(ev.NODE_BLOCKED, {"node_id": kid})
-                    ended.append((self.nodes[kid], True))
-                else:
-                    self.ready.append(self.nodes[kid])
+        for kid in node.kids:
+            if failed:
+                self._behind_failure.add(kid)
+            self._unmet[kid] -= 1
+            if self._unmet[kid]:
+                continue
+            if kid in self._behind_failure:
+                self.ready.appendleft(self.nodes[kid])  # needs no place, and so waits for none
+            else:
+                self.ready.append(self.nodes[kid])
 
     def threads(self) -> ToolThreads:
         """Give the run's pool, made when the first plain function is called."""

@@ -93,8 +93,8 @@ class NodeState:
     def ref(self) -> ArtifactRef:
         """Give the small published face of the node's result."""
         errors = list(self.errors)
-        if self.reason is not None and self.reason not in errors:
-            errors.append(self.reason)
+        if self.reason is not None:
+            errors.insert(0, self.reason)
         status: Status = "error"
         if self.status in ("ok", "partial", "skipped"):
             status = self.status  # type: ignore[assignment]  # narrowed by the line above
@@ -313,9 +313,14 @@ def _item_finished(state: RunState, event: Event) -> None:
 def _item_failed(state: RunState, event: Event) -> None:
     node = state.nodes[event.data["node_id"]]
     node.failed += 1
-    state.calls += 1
+    state.calls += event.data.get("calls", 1)
     if "error" in event.data and len(node.errors) < MAX_ERRORS:
         node.errors = [*node.errors, event.data["error"]]
+
+
+def _node_retried(state: RunState, event: Event) -> None:
+    del event
+    state.calls += 1
 
 
 APPLY: Final = {
@@ -329,6 +334,7 @@ APPLY: Final = {
     ev.NODE_SKIPPED: _node_skipped,
     ev.NODE_BLOCKED: _node_blocked,
     ev.NODE_OUTPUT: _node_output,
+    ev.NODE_RETRIED: _node_retried,
     ev.ITEM_FINISHED: _item_finished,
     ev.ITEM_FAILED: _item_failed,
 }

@@ -31,6 +31,7 @@ FLAGS = [
     "--disable-sync",
 ]
 SCREENSHOTS = Path(__file__).parent / "screenshots"
+FAILED = pytest.StashKey[bool]()
 QUIET = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "docmanager-extension/plugin": {"autosave": False},
@@ -78,8 +79,7 @@ class Notebook:
 
     def save(self) -> None:
         """Save and wait until it is on disk."""
-        self.page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
-        self.page.wait_for_function("!window.jupyterapp.shell.currentWidget.context.model.dirty")
+        self.page.evaluate("window.jupyterapp.commands.execute('docmanager:save').then(() => null)")
 
     def restart(self) -> None:
         """Restart the kernel, as from the menu."""
@@ -177,14 +177,25 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
     page.set_default_timeout(15_000)
     faults: list[str] = []
     page.on("pageerror", lambda error: faults.append(str(error)))
     yield page
+    if request.node.stash.get(FAILED, False):
+        SCREENSHOTS.mkdir(exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / f"failed_{request.node.name}.png")
     context.close()
     assert faults == [], "scripts of the page failed"
 

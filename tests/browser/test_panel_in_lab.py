@@ -275,7 +275,7 @@ def test_the_keyboard_walks_the_graph_and_opens_a_node(notebook):
     assert book.page.evaluate(active) == [1, "command"], "Lab took none of the keys"
     panel.locator("summary").focus()
     book.page.keyboard.press("Enter")
-    assert panel.locator(".pb-twin tbody tr").count() == 4
+    panel.locator(".pb-twin tbody tr").nth(3).wait_for()
 
 
 def test_a_pinned_copy_and_the_cell_show_the_same_and_stay_live_after_the_run(notebook):

@@ -150,7 +150,7 @@ def test_a_place_shows_the_live_panel_over_the_saved_picture_while_the_model_liv
         }"""
     )
     blank.locator(".pb-panel g.pb-node").nth(1).wait_for()
-    assert blank.locator("p", has_text="saved").is_hidden()
+    assert blank.locator("p", has_text="saved").count() == 0
     blank.evaluate("leave()")
     assert blank.locator(".pb-panel").count() == 0
     assert blank.locator("p", has_text="saved").is_visible()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planbench.errors import RenderError
-from planbench.notebook import panel as panel_module
-from planbench.notebook import wire
+from planbench.notebook import drawing, wire
 from planbench.notebook.panel import PlanPanel
 from planbench.tools import ToolRegistry
 from planbench.workbench import Workbench
@@ -304,7 +303,7 @@ def test_a_fault_of_the_panel_never_reaches_the_run(on_loop, monkeypatch):
 def test_an_open_node_is_told_in_full_as_text(on_loop):
     async def scenario(heard: Heard) -> None:
         await (await heard.session.start())
-        heard.press(type="open", node=1)
+        heard.press(type="open", node=1, view="v")
         await heard.until(lambda: heard.of_type("details"))
         message = heard.of_type("details")[-1]
         details = message["details"]
@@ -323,9 +322,9 @@ def test_an_open_node_is_told_in_full_as_text(on_loop):
 
 def test_an_open_node_is_told_again_when_the_run_changes_it_and_a_closed_one_is_not(on_loop):
     async def scenario(heard: Heard) -> None:
-        heard.press(type="open", node=2)
-        heard.press(type="open", node=0)
-        heard.press(type="close", node=0)
+        heard.press(type="open", node=2, view="v")
+        heard.press(type="open", node=0, view="v")
+        heard.press(type="close", node=0, view="v")
         await heard.until(lambda: any(message["node"] == 2 for message in heard.of_type("details")))
         heard.sent.clear()
         await (await heard.session.start())
@@ -339,9 +338,28 @@ def test_an_open_node_is_told_again_when_the_run_changes_it_and_a_closed_one_is_
     on_loop(scenario)
 
 
+def test_a_node_that_is_open_in_two_views_is_told_until_both_have_closed_it(on_loop):
+    async def scenario(heard: Heard) -> None:
+        heard.press(type="open", node=0, view="one")
+        heard.press(type="open", node=0, view="two")
+        heard.press(type="close", node=0, view="one")
+        await heard.until(lambda: heard.of_type("details"))
+        heard.sent.clear()
+        heard.session.validate()
+        await heard.until(lambda: heard.of_type("details"))
+        heard.press(type="close", node=0, view="two")
+        await heard.until(lambda: not heard.panel._opened)
+        heard.sent.clear()
+        heard.session.validate()
+        await asyncio.sleep(0.05)
+        assert heard.of_type("details") == []
+
+    on_loop(scenario)
+
+
 def test_details_of_a_node_that_is_not_there_are_not_asked_for(on_loop):
     async def scenario(heard: Heard) -> None:
-        heard.press(type="open", node=99)
+        heard.press(type="open", node=99, view="v")
         heard.press(type="ping")
         await heard.until(lambda: heard.of_type("pong"))
         assert heard.of_type("details") == []
@@ -354,7 +372,7 @@ def test_without_a_drawing_the_panel_says_so_and_the_plan_still_runs(on_loop, mo
     def fails(*_: object, **__: object) -> str:
         raise RenderError("no drawing: there is no Graphviz")
 
-    monkeypatch.setattr(panel_module, "draw", fails)
+    monkeypatch.setattr(drawing, "draw", fails)
 
     async def scenario(heard: Heard) -> None:
         assert heard.panel.svg == ""
@@ -433,7 +451,7 @@ def test_a_panel_for_the_eye_alone_takes_no_orders():
 def test_without_a_loop_the_panel_draws_and_answers_at_once():
     heard = Heard()
     assert "data-node=" in heard.panel.svg
-    heard.press(type="open", node=0)
+    heard.press(type="open", node=0, view="v")
     assert heard.of_type("details")[0]["details"]["id"] == "listing"
     heard.press(type="run")
     assert "no event loop" in heard.panel.status["message"]

@@ -58,7 +58,7 @@ def test_a_guard_that_cannot_be_evaluated_skips_its_node_and_says_why(lab, value
     )
     assert run.status == "completed"
     (reason,) = run.refs["b"].errors
-    assert reason.startswith(f"guard {when!r} cannot be evaluated: ")
+    assert reason.startswith(f"cannot be evaluated: guard {when!r}: ")
     assert said in reason
     assert run.state.nodes["b"].reason == reason
     assert lab.calls == [value, "after"]
@@ -102,7 +102,7 @@ def test_a_facet_of_the_plan_wins_over_the_built_in_one_of_that_name(lab):
 def test_a_guard_may_read_all_facets_of_a_node_as_a_map(lab):
     run = lab.run(
         lab.node("a", args={"value": {"f": 1}}, facets={"paths": {"f": "f"}}),
-        lab.node("b", after="a", when="'f' in ctx.artifacts.a && size(ctx.artifacts.a) == 1"),
+        lab.node("b", after="a", when="'f' in ctx.artifacts.a && 'count' in ctx.artifacts.a"),
     )
     assert run.refs["b"].errors == []
     assert run.refs["b"].status == "ok"
@@ -234,7 +234,7 @@ def test_a_long_chain_of_skipped_readers_is_no_recursion(lab):
     ]
     run = lab.run(*nodes)
     assert run.status == "completed"
-    assert run.manifest().nodes_skipped == 2_999 - 0
+    assert run.manifest().nodes_skipped == 2_999
     assert lab.calls == [None]
 
 

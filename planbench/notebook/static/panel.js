@@ -131,48 +131,13 @@ class View {
     shapes_of = model.get("icons");
     this.model = model;
     this.memory = memory;
+    /** Two views may have one node open: the kernel tells more until both have closed it. */
+    this.id = Math.random().toString(36).slice(2);
     /** The nodes by their place, and the stages of a large plan by names such as s3.
      * @type {Map<number | string, SVGGElement>} */
     this.shapes = new Map();
     /** @type {Record<string, number>} */
     this.waits = {};
-    this.build();
-    /** @type {[string, (...args: any[]) => void][]} */
-    this.listeners = [
-      ["change:svg", () => this.draw()],
-      ["change:nodes", () => this.draw()],
-      ["change:name", () => this.header()],
-      ["change:states", () => this.recolour()],
-      ["change:status", () => this.header()],
-      ["change:buttons", () => this.header()],
-      ["change:issues", () => this.list()],
-      ["msg:custom", (message) => this.receive(message)],
-    ];
-    for (const [name, callback] of this.listeners) model.on(/** @type {any} */ (name), callback);
-    this.resized = new ResizeObserver(() => this.arrange());
-    this.resized.observe(this.root);
-    this.header();
-    this.list();
-    this.draw();
-    if (memory.selected !== null) this.open(memory.selected);
-  }
-
-  /** @param {Element} place */
-  mount(place) {
-    const { focused } = this;
-    place.append(this.root);
-    if (focused && !this.root.contains(document.activeElement)) focused.focus({ preventScroll: true });
-  }
-
-  destroy() {
-    for (const [name, callback] of this.listeners) this.model.off(/** @type {any} */ (name), callback);
-    for (const timer of Object.values(this.waits)) clearTimeout(timer);
-    this.resized.disconnect();
-    if (this.memory.selected !== null) this.send({ type: "close", node: this.memory.selected });
-    this.root.remove();
-  }
-
-  build() {
     this.name = h("span", { class: "pb-name" });
     this.run = h("span", { class: "pb-run", role: "status" });
     this.progress = h("span", { class: "pb-progress" });
@@ -224,6 +189,40 @@ class View {
         h("div", { class: "pb-graph" }, this.canvas, this.tools, this.note), this.inspector),
       this.issues,
       this.twin);
+
+    /** @type {[string, (...args: any[]) => void][]} */
+    this.listeners = [
+      ["change:svg", () => this.draw()],
+      ["change:nodes", () => this.draw()],
+      ["change:name", () => this.header()],
+      ["change:states", () => this.recolour()],
+      ["change:status", () => this.header()],
+      ["change:buttons", () => this.header()],
+      ["change:issues", () => this.list()],
+      ["msg:custom", (message) => this.receive(message)],
+    ];
+    for (const [name, callback] of this.listeners) model.on(/** @type {any} */ (name), callback);
+    this.resized = new ResizeObserver(() => this.arrange());
+    this.resized.observe(this.root);
+    this.header();
+    this.list();
+    this.draw();
+    if (memory.selected !== null) this.open(memory.selected);
+  }
+
+  /** @param {Element} place */
+  mount(place) {
+    const { focused } = this;
+    place.append(this.root);
+    if (focused && !this.root.contains(document.activeElement)) focused.focus({ preventScroll: true });
+  }
+
+  destroy() {
+    for (const [name, callback] of this.listeners) this.model.off(/** @type {any} */ (name), callback);
+    for (const timer of Object.values(this.waits)) clearTimeout(timer);
+    this.resized.disconnect();
+    if (this.memory.selected !== null) this.send({ type: "close", node: this.memory.selected, view: this.id });
+    this.root.remove();
   }
 
   // -- to and from the kernel ------------------------------------------------------------------
@@ -467,13 +466,13 @@ class View {
     const before = this.memory.selected;
     if (before !== null && before !== index) {
       this.shapes.get(before)?.classList.remove("pb-selected");
-      this.send({ type: "close", node: before });
+      this.send({ type: "close", node: before, view: this.id });
     }
     this.memory.selected = index;
     this.shapes.get(index)?.classList.add("pb-selected");
     this.rove(index);
     if (before !== index || this.inspector.hidden) this.inspect(index, null);
-    this.send({ type: "open", node: index });
+    this.send({ type: "open", node: index, view: this.id });
     this.expect("open");
     if (focus) {
       this.shapes.get(index)?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -490,7 +489,7 @@ class View {
     this.memory.selected = null;
     this.shapes.get(index)?.classList.remove("pb-selected");
     this.inspector.hidden = true;
-    this.send({ type: "close", node: index });
+    this.send({ type: "close", node: index, view: this.id });
     if (focus) this.shapes.get(index)?.focus();
   }
 
@@ -632,8 +631,9 @@ function initialize({ model }) {
   /** What was open in the view that left last.
    * @type {{selected: number | null, zoom: number}} */
   let left = { selected: null, zoom: 0 };
-  /** @type {Map<Element, View>} */
-  const views = new Map();
+  /** Each place with its view, and with the saved picture that the view stands in for.
+   * @type {Map<Element, {view: View, saved: DocumentFragment}>} */
+  const places = new Map();
   /** @type {Set<View>} */
   const spares = new Set();
   let live = true;
@@ -650,20 +650,23 @@ function initialize({ model }) {
     }, SPARE_MS);
   };
   const scan = () => {
-    for (const [place, view] of views) {
+    for (const [place, { view, saved }] of places) {
       if (live && place.isConnected) continue;
-      views.delete(place);
+      places.delete(place);
       place.classList.remove("pb-mounted");
+      place.replaceChildren(saved);
       if (live) spare(view);
       else view.destroy();
     }
     if (!live) return;
     for (const place of document.getElementsByClassName(`pb-place-${model.get("key")}`)) {
-      if (views.has(place)) continue;
+      if (places.has(place)) continue;
       const [kept] = spares;
       spares.delete(kept);
       const view = kept ?? new View(model, { ...left });
-      views.set(place, view);
+      const saved = document.createDocumentFragment();
+      saved.append(...place.childNodes);
+      places.set(place, { view, saved });
       place.classList.add("pb-mounted");
       view.mount(place);
     }

@@ -1,0 +1,54 @@
+"""Plans read from text and from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planbench.errors import PlanInvalid, PlanLoadError
+from planbench.plan.collector import paused_collector
+from planbench.plan.document import read_document
+from planbench.plan.draft import draft
+from planbench.plan.parameters import bind_document
+from planbench.validation import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from planbench.plan.issues import ValidationIssue
+    from planbench.plan.model import ExecutionPlan
+
+
+def load_plan(source: str | Path, params: Mapping[str, Any] | None = None) -> ExecutionPlan:
+    """Read a plan: a str is text, a Path is a file.
+
+    Without ``params`` a plan that takes parameters comes as it is written; with them,
+    also with ``{}``, they are put in. Raises PlanInvalid with every issue of the content,
+    and PlanLoadError where there is nothing to read.
+    """
+    if isinstance(source, Path):
+        return read_plan_file(source, params)
+    return plan_of(source, params)
+
+
+def read_plan_file(path: Path, params: Mapping[str, Any] | None = None) -> ExecutionPlan:
+    """Read a plan file as ``load_plan`` does."""
+    return plan_of(read_text(path), params, path)
+
+
+def plan_of(
+    text: Any, params: Mapping[str, Any] | None = None, path: Path | str | None = None
+) -> ExecutionPlan:
+    """Read a text as ``load_plan`` does; errors name the ``path`` that it came from."""
+    if not isinstance(text, str):
+        kind = type(text).__name__
+        raise PlanLoadError(f"a plan is read from text (str) or a file (Path), not from {kind}")
+    issues: list[ValidationIssue] = []
+    with paused_collector():
+        document = read_document(text)
+        if params is not None:
+            document, issues = bind_document(document, params)
+        made = draft(document)
+    if made.plan is None or issues:
+        raise PlanInvalid([*issues, *made.issues], path=path, name=made.name)
+    return made.plan
