@@ -17,8 +17,16 @@ from planbench.errors import (
     ToolError,
 )
 from planbench.events import Event
-from planbench.files import PlanFileStore, load_plan
+from planbench.files import (
+    PlanFileStore,
+    PlanLock,
+    PlanVersion,
+    check_lock,
+    load_plan,
+    make_lock,
+)
 from planbench.memory import WorkingMemory
+from planbench.plan.diff import PlanDiff, diff_plans
 from planbench.plan.issues import ValidationIssue
 from planbench.plan.model import (
     ArtifactRef,
@@ -54,12 +62,15 @@ __all__ = [
     "ForEach",
     "MemoryStore",
     "Outcome",
+    "PlanDiff",
     "PlanFileStore",
     "PlanInvalid",
     "PlanLoadError",
+    "PlanLock",
     "PlanMetadata",
     "PlanNode",
     "PlanRunManifest",
+    "PlanVersion",
     "PlanbenchError",
     "RetryPolicy",
     "Run",
@@ -74,9 +85,12 @@ __all__ = [
     "ValidationReport",
     "Workbench",
     "WorkingMemory",
+    "check_lock",
     "check_plan",
+    "diff_plans",
     "get_workbench",
     "load_plan",
+    "make_lock",
     "open_store",
     "run_plan",
     "run_sync",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from planbench.cli import commands
 from planbench.cli.arguments import command_line
 from planbench.cli.demo import demo
+from planbench.cli.difference import difference
 from planbench.cli.execution import RED, WRONG, block
 from planbench.cli.interrupt import leave
 from planbench.errors import (
@@ -27,6 +28,7 @@ _COMMANDS: Final = {
     "run": commands.run,
     "render": commands.render,
     "demo": demo,
+    "diff": difference,
 }
 _NOTHING_RAN: Final = (CommandError, ConfigurationError, PlanLoadError, RunRefused)
 

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from planbench.cli import difference
 from planbench.errors import CommandError
 from planbench.plan.structure import suggestion
 
@@ -103,6 +104,7 @@ def command_line() -> argparse.ArgumentParser:
         default=Path("demo-output"),
         help="where the notebook and the page go (default: %(default)s)",
     )
+    difference.add(commands)
     return parser
 
 

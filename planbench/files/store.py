@@ -17,6 +17,7 @@ from planbench.files.lock import format_lock, read_lock
 from planbench.files.names import (
     LOCK_SUFFIX,
     SUFFIXES,
+    Wanted,
     check_name,
     check_new_name,
     plan_name,
@@ -64,9 +65,7 @@ class PlanFileStore:
     def path(self, name: str) -> Path:
         """Give the file of the plan of that name; raises PlanLoadError that names what there is."""
         files = self._files()
-        if name in files:
-            return self._only(name, files)
-        wanted = read_wanted(name)
+        wanted = self._wanted(name, files)
         if wanted.ref is not None:
             raise PlanLoadError(
                 f"{name!r} stands in git and has no file of its own",
@@ -93,7 +92,9 @@ class PlanFileStore:
             plan_of(plan)
             text = plan
         files = self._files()
-        target = self._only(name, files) if name in files else self.plans_dir / f"{name}.yaml"
+        target = self.plans_dir / f"{name}.yaml"
+        if name in files:
+            target = self._only(name, files).resolve()  # a link stays one
         if target.suffix == ".json":
             text = _json_of(plan, target.name)
         try:
@@ -164,10 +165,9 @@ class PlanFileStore:
 
     def _read(self, name: str) -> tuple[str, Path | str]:
         """Give a plan's text and where it stands."""
-        if name not in self._files():
-            wanted = read_wanted(name)
-            if wanted.ref is not None:
-                return _decoded(read_committed(self.plans_dir, wanted.name, wanted.ref)), name
+        wanted = self._wanted(name, self._files())
+        if wanted.ref is not None:
+            return _decoded(read_committed(self.plans_dir, wanted.name, wanted.ref)), name
         path = self.path(name)
         return read_text(path), path
 
@@ -189,6 +189,18 @@ class PlanFileStore:
             write_whole(target, versions.read(newest))
             latest = newest
         return number
+
+    def _wanted(self, name: str, files: Mapping[str, Paths]) -> Wanted:
+        """Read a name; one with an ``@`` may also be that of a file."""
+        if name not in files or "@" not in name:
+            return read_wanted(name)
+        bare = name.partition("@")[0]
+        if bare in files:
+            raise PlanLoadError(
+                f"the name {name!r} is not plain: it is that of a file, and asks for a version of {bare!r}",
+                hint=f"rename the file {files[name][0].name!r}",
+            )
+        return Wanted(name)
 
     def _only(self, name: str, files: Mapping[str, Paths]) -> Path:
         check_name(name)
@@ -247,10 +259,19 @@ def _decoded(data: bytes) -> str:
 
 
 def _text_of(plan: ExecutionPlan, name: str) -> str:
+    """Write a plan; raises PlanLoadError when it would come back as another one."""
     try:
-        return plan.to_yaml()
+        text = plan.to_yaml()
     except ValueError as error:
         raise PlanLoadError(f"plan {name!r} cannot be written: {error}") from error
+    lost = diff_plans(plan_of(text), plan)
+    if lost:
+        where = "\n".join(lost.to_text().splitlines()[1 : 1 + _SHOWN])
+        raise PlanLoadError(
+            f"plan {name!r} cannot be written: it would come back as another one",
+            hint=f"a plan file holds JSON values; what it would hold, and what the plan holds:\n{where}",
+        )
+    return text
 
 
 def _json_of(plan: ExecutionPlan | str, file: str) -> str:

@@ -41,6 +41,8 @@ _OTHER_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 _BREAK: Final = re.compile(r"\r\n|\n|\r")
 _NOT_BREAK: Final = re.compile(r"[^\r\n]")
 _RAW: Final = re.compile(r"\\.|[\x01-\x1f]", re.DOTALL)
+# escapes of JSON, and then one that is none
+_FOREIGN: Final = re.compile(r"[^\\]*+(?:\\[\"\\/bfnrtu][^\\]*+)*+\\")
 _ESCAPE: Final = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
 )
@@ -81,7 +83,7 @@ class Span:
     ``whole`` ends at its own bracket; ``cut`` reaches the end of the text, or of the fence
     around it; ``broken`` meets something that cannot stand there. ``keyed`` says that a key
     was read, ``mentions`` that one of the wanted keys was, ``has_key`` that it stands at the
-    top; ``maps`` counts the maps, its own among them.
+    top, or at the top of a map in a list; ``maps`` counts the maps, its own among them.
     """
 
     start: int
@@ -98,12 +100,12 @@ class Span:
 class Scanner:
     """Follows the brackets of one text; all looks together take time in line with its length.
 
-    Where a start leads to nothing, ``known`` holds what was learned of the brackets on the
-    way: the end of each that closed, and 0 for those that did not.
+    Where a start leads to nothing, ``dead`` holds the brackets on the way that lead to
+    nothing either.
     """
 
     def __init__(self, text: str, keys: Collection[str]) -> None:
-        self.known: dict[int, int] = {}
+        self.dead: set[int] = set()
         self._text = text
         self._keys = keys
         self._end = len(text.rstrip())
@@ -132,11 +134,11 @@ class Scanner:
         reached = at if token is None else token.end()
         if token is None and self._text.startswith(_QUOTES, at):  # it is never closed
             reached = self._end
-        is_cut = reached >= self._end or self._text.startswith(_FENCES, at)
+        is_end = reached >= self._end and (token is None or walk.wants_value)
+        is_cut = is_end or self._text.startswith(_FENCES, at)
         span = walk.span
         span.state, span.end = "cut" if is_cut else "broken", at
-        self.known.update(walk.closed)
-        self.known.update(dict.fromkeys(walk.opened, 0))
+        self.dead.update(walk.opened)
         self._left -= reached - span.start
 
 
@@ -146,7 +148,6 @@ class _Walk:
     def __init__(self, text: str, keys: Collection[str], span: Span) -> None:
         self.span = span
         self.opened: list[int] = []
-        self.closed: list[tuple[int, int]] = []
         self._text = text
         self._keys = keys
         self._last = ":"  # the sign before, or "key" or "value"
@@ -157,6 +158,16 @@ class _Walk:
     def is_done(self) -> bool:
         """Whether the last bracket is closed."""
         return not self.opened
+
+    @property
+    def wants_key(self) -> bool:
+        """Whether a key must come next, or the end of the map."""
+        return self._last in _BEFORE_KEY and self._text[self.opened[-1]] == "{"
+
+    @property
+    def wants_value(self) -> bool:
+        """Whether a value must come next."""
+        return self._last in _BEFORE_VALUE and not self.wants_key
 
     def take(self, token: re.Match[str]) -> bool:
         """Take the next token; False when it cannot stand there."""
@@ -169,39 +180,40 @@ class _Walk:
             return True
         if kind == "sign":
             return self._sign(token)
-        if self._last in _BEFORE_KEY and self._text[self.opened[-1]] == "{":
+        is_word = kind == "word"
+        if self.wants_key:
             self._last, self._key = "key", token.group()[1:-1]
-            return kind != "word" and _quote(self.span, token)
-        if self._last not in _BEFORE_VALUE:
+            return not is_word and _quote(self.span, token)
+        if not self.wants_value:
             return False
-        self._last = "value"
-        return _word(self.span, token) if kind == "word" else _quote(self.span, token)
+        is_taken = _word(self.span, token) if is_word else _quote(self.span, token)
+        self._last = "value" if is_taken else self._last
+        return is_taken
 
     def _sign(self, token: re.Match[str]) -> bool:
         sign, last = token.group(), self._last
         if sign in _OPENING:
-            return self._close(sign, token.end())
+            return self._close(sign)
         if sign == ",":
             self._last, self._comma = sign, token.start()
             return last == "value"
         if sign == ":":
             self._last = sign
             return last == "key" and self._name()
-        self._last = sign
-        wants_key = last in _BEFORE_KEY and self._text[self.opened[-1]] == "{"
-        if wants_key or last not in _BEFORE_VALUE:
+        if not self.wants_value:
             return False
+        self._last = sign
         self.opened.append(token.start())
         self.span.maps += sign == "{"
         return True
 
-    def _close(self, sign: str, end: int) -> bool:
+    def _close(self, sign: str) -> bool:
         if self._last not in _BEFORE_END or self._text[self.opened[-1]] != _OPENING[sign]:
             return False
         if self._last == ",":
             self.span.edits.append(Edit(self._comma, self._comma + 1, " "))
         self._last = "value"
-        self.closed.append((self.opened.pop(), end))
+        self.opened.pop()
         return True
 
     def _name(self) -> bool:
@@ -209,22 +221,23 @@ class _Walk:
         span.keyed = True
         if self._key in self._keys:
             span.mentions = True
-            span.has_key = span.has_key or len(self.opened) == 1
+            is_top = len(self.opened) == (1 if self._text[span.start] == "{" else 2)
+            span.has_key = span.has_key or is_top
         return True
 
 
 def _quote(span: Span, token: re.Match[str]) -> bool:
     """Take a text in quotes, and note what makes it one of JSON that says the same."""
     start, end = token.span()
-    kind = token.lastgroup
-    if kind == "curly":
-        span.edits += [Edit(start, start + 1, '"'), Edit(end - 1, end, '"')]
+    kind, written = token.lastgroup, token.group()
+    if kind == "single" or ("\\" in written and _FOREIGN.match(written)):
+        text = json.dumps(_plain_text(token, span.faults), ensure_ascii=False)
+        span.edits.append(Edit(start, end, text + _as_before(written)))
     elif kind == "broken":
-        text = _RAW.sub(_spelled, token.group())
-        span.edits.append(Edit(start, end, text + _as_before(token.group())))
-    elif kind == "single":
-        text = json.dumps(_python_text(token, span.faults), ensure_ascii=False)
-        span.edits.append(Edit(start, end, text + _as_before(token.group())))
+        text = _RAW.sub(_spelled, written)
+        span.edits.append(Edit(start, end, text + _as_before(written)))
+    elif kind == "curly":
+        span.edits += [Edit(start, start + 1, '"'), Edit(end - 1, end, '"')]
     return True
 
 
@@ -270,8 +283,8 @@ def _spelled(match: re.Match[str]) -> str:
     return found if found[0] == "\\" else json.dumps(found)[1:-1]
 
 
-def _python_text(token: re.Match[str], faults: list[Fault]) -> str:
-    """Read a text in single quotes; an escape that JSON, Python and JavaScript read differently is a fault."""
+def _plain_text(token: re.Match[str], faults: list[Fault]) -> str:
+    """Read a text in quotes; an escape that Python and JavaScript read differently is a fault."""
 
     def plain(match: re.Match[str]) -> str:
         code = match[1] or match[2] or match[3]
@@ -279,9 +292,7 @@ def _python_text(token: re.Match[str], faults: list[Fault]) -> str:
             return _ESCAPED[match[4]]
         if code is not None and _is_character(int(code, 16)):
             return chr(int(code, 16))
-        message = (
-            f"the escape {shown(match.group())} has no plain meaning: write \\\\ for a backslash"
-        )
+        message = f"the escape {match.group()} has no plain meaning: write \\\\ for a backslash"
         faults.append(Fault("invalid_json", message, token.start() + 1 + match.start()))
         return ""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from planbench.plan.diff_markdown import markdown
-from planbench.plan.diff_text import text
+from planbench.plan.diff_text import summary, text, title
 from planbench.plan.matching import find_renames, moved_nodes
 from planbench.plan.model import ExecutionPlan, PlanNode
 from planbench.plan.patch import applied
@@ -143,6 +143,9 @@ class PlanDiff(DiffModel):
 
     def __str__(self) -> str:
         return text(self)
+
+    def __repr__(self) -> str:
+        return f"<PlanDiff {title(self)}: {summary(self)}>"
 
     def _repr_markdown_(self) -> str:
         return markdown(self)

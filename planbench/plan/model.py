@@ -254,6 +254,15 @@ class Provenance(PlanModel):
     model: str | None = None
 
 
+class ToolRequirement(PlanModel):
+    """Where a tool of the plan lives, for a colleague who does not have it."""
+
+    module: str
+    package: str | None = None
+    version: str | None = None
+    fingerprint: str | None = None
+
+
 class ExecutionPlan(PlanModel):
     """A named DAG of tool calls, checked for structure when it is made.
 
@@ -266,6 +275,7 @@ class ExecutionPlan(PlanModel):
     nodes: list[PlanNode] = Field(min_length=1)
     metadata: PlanMetadata = Field(default_factory=PlanMetadata)
     params: dict[str, ParamSpec] = Field(default_factory=dict)
+    requires: dict[str, ToolRequirement] = Field(default_factory=dict)
     provenance: Provenance | None = None
 
     @model_validator(mode="after")

@@ -30,6 +30,7 @@ from planbench.plan.source_code import (
     keywords,
     lines,
     literal,
+    quoted,
 )
 
 _KEYWORDS: Final = OPTIONS | inspect.signature(Plan.map).parameters.keys()
@@ -147,9 +148,9 @@ class _Writer:
         if path is not None and not _is_path(path):
             return None
         if node in self.nodes:
-            return self.nodes[node] if path is None else f"{self.nodes[node]}[{path!r}]"
+            return self.nodes[node] if path is None else f"{self.nodes[node]}[{quoted(path)}]"
         join = "" if path is None or path.startswith("[") else "."
-        return repr(f"{node}{join}{path or ''}")
+        return quoted(f"{node}{join}{path or ''}")
 
     def _arguments(self, node: PlanNode) -> list[Code]:
         alias = None if node.for_each is None else node.for_each.alias
@@ -183,7 +184,7 @@ class _Writer:
         if written not in {"{item}", f"{{item.{fields}}}"}:  # it goes by another name
             return None
         self.imports.add("item")
-        return f"item[{fields!r}]" if fields else "item"
+        return f"item[{quoted(fields)}]" if fields else "item"
 
     def _param_text(self, written: str) -> Code | None:
         return self._handle(written, None) if written.startswith("{params.") else None
@@ -219,7 +220,7 @@ class _Writer:
         name = "after"
         if needs[: len(read)] != read or len({*read, *rest}) < len(needs):
             name, rest = "depends_on", needs
-        return [Pair(f"{name}=", Group("[", (self.nodes.get(n, repr(n)) for n in rest), "]"))]
+        return [Pair(f"{name}=", Group("[", (self.nodes.get(n, quoted(n)) for n in rest), "]"))]
 
     def _facets(self, facets: FacetSpec) -> list[Code]:
         parts: list[Code] = []
@@ -238,8 +239,8 @@ class _Writer:
                 if paths and function:
                     self.imports.add(function)
                 for name, path in paths.items():
-                    value = f"{function}({path!r})" if function else repr(path)
-                    pairs.append(Pair(f"{name!r}: ", value))
+                    value = f"{function}({quoted(path)})" if function else quoted(path)
+                    pairs.append(Pair(f"{quoted(name)}: ", value))
             parts.append(Pair("facets=", Group("{", pairs, "}")))
         if facets.max_group_keys != _NO_FACETS.max_group_keys:
             parts += keywords({"max_group_keys": facets.max_group_keys}, self._param_text)

@@ -65,17 +65,23 @@ def lines(code: Code, level: int = 0, used: int = 0) -> str:
     return f"{code.open}\n{body}{_INDENT * level}{code.close}"
 
 
+def quoted(text: str) -> str:
+    """Write a text as a literal that stands for itself, in double quotes where that is plain."""
+    written = repr(str.__str__(text))
+    return f'"{written[1:-1]}"' if written[0] == "'" and '"' not in text else written
+
+
 def literal(value: Any, text: Callable[[str], Code | None] = lambda _: None) -> Code:
     """Write a JSON value as Python; ``text`` may give other source for a text that it knows."""
     if isinstance(value, str):
         written = text(value)
-        return repr(str.__str__(value)) if written is None else written
+        return quoted(value) if written is None else written
     if isinstance(value, float) and not math.isfinite(value):
-        return f"float({str(float(value))!r})"
+        return f'float("{float(value)}")'
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     if isinstance(value, dict):
-        pairs = (Pair(f"{str.__str__(k)!r}: ", _value(v, text)) for k, v in value.items())
+        pairs = (Pair(f"{quoted(k)}: ", _value(v, text)) for k, v in value.items())
         return Group("{", pairs, "}")
     if isinstance(value, list | tuple):
         return Group("[", (literal(v, text) for v in value), "]")

@@ -82,8 +82,10 @@ def draw_diff(diff: PlanDiff, *, timeout: float = TIMEOUT) -> str:
     geometry = read_geometry(layout(dot_source(view), timeout=timeout))
     width, height = _number(geometry.width), _number(geometry.height)
     parts = [
-        f'<svg xmlns="{SVG_NAMESPACE}" class="pb-diff" width="{width}pt" height="{height}pt" '
-        f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(_label(diff, graph))}">',
+        (
+            f'<svg xmlns="{SVG_NAMESPACE}" class="pb-diff" width="{width}pt" height="{height}pt" '
+            f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(_label(diff, graph))}">'
+        ),
         f"<style>{STYLE}</style>",
         *_arrows(geometry.arrows, graph),
         *(
@@ -152,12 +154,13 @@ def _node(box: Box, view: NodeView, node: DiffNode) -> str:
     note = view.note or ""
     said = ", ".join(filter(None, [node.id, node.tool, note or "not changed"]))
     dashed = f' stroke-dasharray="{look.dash}"' if look.dash else ""
-    stroke = f'stroke="{look.hue}" stroke-width="{look.width}"{dashed}'
-    faces = [
-        f'<rect class="pbn-face" x="{_number(step)}" y="{_number(step)}" width="{_number(width)}" '
-        f'height="{_number(height)}" rx="{16 if node.kind == "delegate" else 6}" fill="{look.light}" {stroke}/>'
-        for step in ((depth - 1, depth / 2 - 0.5, 0.0) if depth else (0.0,))
-    ]
+    behind = (depth - 1, depth / 2 - 0.5) if depth else ()
+    faces = [(step, 'stroke-width="1"') for step in behind]
+    faces.append((0.0, f'stroke-width="{look.width}"{dashed}'))
+    shape = (
+        f'width="{_number(width)}" height="{_number(height)}" '
+        f'rx="{16 if node.kind == "delegate" else 6}" fill="{look.light}" stroke="{look.hue}"'
+    )
     icon = (
         f'<g transform="translate({_number(ICON_X)} 7.5) scale({ICON_SCALE})">'
         f'<path fill="{look.hue}" fill-rule="evenodd" d="{look.icon}"/></g>'
@@ -166,9 +169,14 @@ def _node(box: Box, view: NodeView, node: DiffNode) -> str:
     )
     shown = shorten_end(note, width - TEXT_X - RIGHT / 2, LINE_SIZE)
     parts = [
-        f'<g class="pb-node pb-diff-{node.mark}" transform="translate({_number(box.x)} {_number(box.y)})" '
-        f'role="img" aria-label="{escape(clean(said))}"><title>{escape(clean(said), quote=False)}</title>',
-        *faces,
+        (
+            f'<g class="pb-node pb-diff-{node.mark}" transform="translate({_number(box.x)} {_number(box.y)})" '
+            f'role="img" aria-label="{escape(clean(said))}"><title>{escape(clean(said), quote=False)}</title>'
+        ),
+        *(
+            f'<rect class="pbn-face" x="{_number(at)}" y="{_number(at)}" {shape} {stroke}/>'
+            for at, stroke in faces
+        ),
         icon,
         _text(plain.line_y(-1), plain.title, 'font-size="10" font-weight="600"'),
         *(_text(plain.line_y(at), line) for at, line in enumerate(plain.lines)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -119,11 +118,3 @@ class CompiledPlan:
         self.roots = [node for node in self.nodes.values() if not node.needs]
         self.record = plan.to_dict(compact=True)
 
-
-def digest_of(value: Any, prefix: bytes = b"") -> str | None:
-    """Give a digest of resolved arguments; None for what has no canonical form."""
-    try:
-        text = orjson.dumps(value, option=_CANONICAL)
-    except TypeError:  # a frame or another object: no equality is claimed for it
-        return None
-    return blake2b(prefix + text, digest_size=16).hexdigest()

@@ -43,8 +43,9 @@ def resume_in(
     """
     enter = context.run
     while True:
+        step = coroutine.send
         try:
-            value = yield waiting
+            given = yield waiting
         except GeneratorExit:
             coroutine.close()
             raise
@@ -52,19 +53,16 @@ def resume_in(
             if watch.giving_up:
                 _drop(enter, coroutine)
                 raise
-            begin = monotonic()
-            try:
-                waiting = enter(coroutine.throw, error)
-            except StopIteration as stop:
-                return stop.value
-        else:
-            begin = monotonic()
-            try:
-                waiting = enter(coroutine.send, value)
-            except StopIteration as stop:
-                return stop.value
-        if (held := monotonic() - begin) > BLOCKED:
-            watch.held(node, held)
+            step, given = coroutine.throw, error
+        begin = monotonic()
+        try:
+            waiting = enter(step, given)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            given = None  # an error would keep this frame alive, and all that it holds
+            if (held := monotonic() - begin) > BLOCKED:
+                watch.held(node, held)
 
 
 def _drop(enter: Callable[..., Any], coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -152,7 +150,7 @@ class ToolThreads:
             if self._begins(future):
                 try:
                     value = function()
-                except (StopIteration, KeyboardInterrupt) as raised:
+                except (StopIteration, GeneratorExit, KeyboardInterrupt) as raised:
                     error = _carried(raised)
                 except BaseException as raised:  # noqa: BLE001 - carried to the loop, raised there
                     error = raised
@@ -191,7 +189,7 @@ class ToolThreads:
 
 
 def _carried(raised: BaseException) -> RuntimeError:
-    """Wrap what would mean something else outside of the thread: an end, or a key pressed."""
+    """Wrap what would mean something else outside of the thread, where it is thrown into a task."""
     name = type(raised).__name__
     error = RuntimeError(f"{name}: the tool raised {raised!r}"[:300])
     error.__cause__ = raised

@@ -13,7 +13,7 @@ from planbench.memory.sizes import measure
 from planbench.plan.facets import FacetMerger
 from planbench.plan.placeholders import Scope
 from planbench.plan.shapes import is_frame
-from planbench.runtime.compiled import digest_of
+from planbench.runtime.digests import digest_of
 from planbench.runtime.dispatch import BLOCKED
 from planbench.runtime.node import error_text, first_step
 from planbench.runtime.output import as_utf8, place

@@ -17,7 +17,7 @@ from planbench import events as ev
 from planbench.memory.entries import PLAIN
 from planbench.memory.sizes import measure
 from planbench.plan.placeholders import Scope
-from planbench.runtime.compiled import digest_of
+from planbench.runtime.digests import digest_of, digest_of_plain
 from planbench.runtime.conditions import Conditions, Refused
 from planbench.runtime.dispatch import BLOCKED, ToolThreads
 from planbench.runtime.fanout import FanOut, SourceNotList, open_items
@@ -380,7 +380,9 @@ class Scheduler:
             else:
                 versions.append(body.number)
                 versions.append(body.version)
-        return digest_of(versions if item is None else [versions, item], node.written)
+        if item is None:
+            return digest_of_plain(versions, node.written)
+        return digest_of([versions, item], node.written)
 
     def bytes_of(self, node_id: str) -> int:
         """Give the bytes that a node has stored in this run."""

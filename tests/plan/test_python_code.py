@@ -17,7 +17,9 @@ def made(code):
         assert name == "planbench", name
         return builtins.__import__(name, *rest)
 
-    allowed = {name: getattr(builtins, name) for name in ("str", "int", "float", "bool", "list", "dict")}
+    allowed = {
+        name: getattr(builtins, name) for name in ("str", "int", "float", "bool", "list", "dict")
+    }
     space = {"__builtins__": {**allowed, "__import__": only_planbench}}
     exec(compile(code, "plan.py", "exec"), space)
     return space["plan"]

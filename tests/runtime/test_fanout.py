@@ -9,6 +9,7 @@ import uuid
 from decimal import Decimal
 
 import numpy as np
+import orjson
 import pandas as pd
 import pytest
 
@@ -264,7 +265,7 @@ def generator():
         (7, "an int"),
         ({1}, "a set"),
         (range(3), "a range"),
-        (np.arange(3), "an ndarray"),
+        (np.arange(3), "a ndarray"),
         (pd.Series([1]), "a Series"),
         (generator, "a generator"),
     ],
@@ -388,11 +389,7 @@ def test_a_key_that_cannot_be_one_is_an_error_for_its_item_alone(lab, key):
     assert run.refs["fan"].status == "partial"
     assert run.refs["fan"].keys == ["good"]
     assert all(len(data.get("key", "")) <= 500 for data in told(run, ev.ITEM_FAILED))
-    assert [e.to_dict() for e in run.events] == [
-        e.to_dict() for e in run.events
-    ]
-    for event in run.events:
-        repr(event).encode()
+    orjson.dumps([event.to_dict() for event in run.events if event.type != ev.RUN_STARTED])
 
 
 def test_keys_stand_in_item_order_whichever_item_ends_first(lab):
@@ -482,11 +479,14 @@ def test_what_is_reused_counts_with_its_bytes_and_facets(lab):
 
 
 def test_the_facets_of_a_large_reused_value_are_read_off_the_loop_and_warn_again(lab):
-    value = {"text": "x" * 2_000_000, "n": 1}
-    nodes = lab.items([value], facets={"counts": {"c": "n[]"}, "paths": {"n": "n"}})
+    async def large(value):
+        return {"text": "x" * 2_000_000, "n": value}
+
+    lab.tool(large)
+    nodes = lab.items([1], "large", facets={"counts": {"c": "n[]"}, "paths": {"n": "n"}})
     first, second = lab.run(*nodes), lab.run(*nodes)
     assert counts(second)["reused"] == counts(first)["ok"] == 1
-    assert second.refs["fan"].facets == first.refs["fan"].facets == {"n": [1]}
+    assert second.refs["fan"].facets == first.refs["fan"].facets == {"n": [1], "c": 0}
     assert second.state.nodes["fan"].warnings == first.state.nodes["fan"].warnings != ()
 
 

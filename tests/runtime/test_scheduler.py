@@ -377,7 +377,7 @@ def test_a_thread_that_outlives_the_execution_timeout_is_named_and_changes_nothi
         return "late"
 
     lab.tool(block)
-    run = lab.run(lab.node("a", "block"), execution_timeout=0.05)
+    run = lab.run(lab.node("a", "block"), execution_timeout=0.5)
     assert run.status == "failed"
     assert "still running in a thread" in run.refs["a"].errors[0]
     gate.set()
