@@ -22,7 +22,7 @@ _HEAD_KEYS: Final = frozenset(
 _THINKS: Final = re.compile(rf"\s*<({THOUGHTS})>")
 _HAS_THOUGHT: Final = re.compile(rf"^</({THOUGHTS})>[ \t]*$", re.MULTILINE)
 _LINE: Final = re.compile(r"^([ \t]*)(```|~~~|[^ \t\r\n])", re.MULTILINE)
-_MARGIN: Final = re.compile(r"^()[^ \t\r\n]", re.MULTILINE)
+_MARGIN: Final = re.compile(r"^[^ \t\r\n]", re.MULTILINE)
 _NO_YAML: Final = frozenset({"```", "~~~", "{", "["})
 _KEY: Final = re.compile(
     r"""["']?([A-Za-z_][\w\-]*)["']?[ \t]*:(?:[ \t]+(.*)|\r?$)""", re.MULTILINE
@@ -67,8 +67,11 @@ def is_yaml(
     In a fence the key that makes it a plan must be there; without a fence any key of a
     plan will do, so that a plan that lacks something is told what.
     """
-    first = _MARGIN.search(text, begin, end) or _LINE.search(text, begin, end)
-    indent, is_known = first[1] if first else "", False
+    first = _LINE.search(text, begin, end)
+    if first is None or first[2] in _NO_YAML:
+        return False
+    indent = "" if _MARGIN.search(text, begin, end) else first[1]
+    is_known = False
     lines = _LINE.finditer(text, begin, end)
     for line in lines:
         if line[1] != indent:
@@ -112,24 +115,30 @@ def yaml_blocks(text: str, begin: int, keys: Collection[str]) -> Iterator[Block]
     to a text of several lines is.
     """
     lines = list(FENCE.finditer(text, begin))
-    endings: list[re.Match[str] | None] = []
+    endings = _endings(lines)
+    closing = {ending.start() for ending in endings if ending is not None}
+    for line, ending in zip(lines, endings, strict=True):
+        if ending is None:
+            start, end, last = line.end(), len(text), len(text)
+            is_fence = bool(line["info"].strip()) or line.start() not in closing
+        else:
+            start, end, last = line.end(), ending.start(), ending.end()
+            is_fence = not ending["info"].strip() and len(ending["mark"]) >= len(line["mark"])
+        if is_fence and (
+            is_yaml(text, start, end, keys, is_fenced=True) or is_flow(text, start, end, keys)
+        ):
+            yield Block(line.start(), start, end, last, ending is not None)
+
+
+def _endings(lines: list[re.Match[str]]) -> list[re.Match[str] | None]:
+    """Give for each fence the next of its sign that is not further to the right."""
+    found: list[re.Match[str] | None] = []
     after: dict[str, list[re.Match[str]]] = {"`": [], "~": []}
     for line in reversed(lines):
         waiting = after[line["mark"][0]]
         while waiting and len(waiting[-1]["indent"]) > len(line["indent"]):
             waiting.pop()
-        endings.append(waiting[-1] if waiting else None)
+        found.append(waiting[-1] if waiting else None)
         waiting.append(line)
-    endings.reverse()
-    closing = {ending.start() for ending in endings if ending is not None}
-    for line, ending in zip(lines, endings, strict=True):
-        start, end = line.end(), len(text) if ending is None else ending.start()
-        if ending is None:
-            is_fence = bool(line["info"].strip()) or line.start() not in closing
-        else:
-            is_fence = not ending["info"].strip() and len(ending["mark"]) >= len(line["mark"])
-        if not is_fence:
-            continue
-        if is_yaml(text, start, end, keys, is_fenced=True) or is_flow(text, start, end, keys):
-            last = end if ending is None else ending.end()
-            yield Block(line.start(), start, end, last, ending is not None)
+    found.reverse()
+    return found

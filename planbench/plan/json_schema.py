@@ -110,6 +110,12 @@ _FIELDS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "description": ("A line for people.",),
         "choices": ("The values that are allowed.",),
     },
+    "ToolRequirement": {
+        "module": ("The module that defines it.", "scans.tools"),
+        "package": ("The package to install.", "scans"),
+        "version": ("The version of the package that the plan was last run with.", "1.4.0"),
+        "fingerprint": ("What its source and schema were then.",),
+    },
     "Provenance": {
         "objective": ("The request that was answered.",),
         "model": ("The model that answered it.",),
@@ -123,7 +129,6 @@ _RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
         "store_as": {
             "minLength": 1,
             "maxLength": MAX_KEY,
-            "not": {"pattern": r"\{(?:artifacts|nodes)\.[A-Za-z]"},
         },
         "depends_on": {"uniqueItems": True},
     },
@@ -207,7 +212,8 @@ def language_schema(*, short_forms: bool = True) -> dict[str, Any]:
 
 
 def _field(model: type[PlanModel], name: str, inner: dict[str, Any]) -> dict[str, Any]:
-    inner = {key: value for key, value in inner.items() if key != "title"}
+    idle = inner.get("default") in (None, "")
+    inner = {k: v for k, v in inner.items() if k != "title" and not (idle and k == "default")}
     rules = _RULES.get(model.__name__, {}).get(name, {})
     if "anyOf" in rules:
         inner.pop("anyOf", None)

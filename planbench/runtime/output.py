@@ -43,7 +43,7 @@ class Prints:
             raise TypeError(msg)
         with _lock:
             left = self._left.get(node_id, MAX_OUTPUT)
-            if left <= 0 or not text or self._closed:
+            if left < 0 or not text or self._closed:  # below 0 it was said that more is cut
                 return
             if len(text) > left:
                 text = f"{text[:left]}\n... output over {MAX_OUTPUT} characters is cut\n"

@@ -75,6 +75,7 @@ def test_lines_of_a_plan_are_yaml(text):
         "- name: p\n",
         "some nodes: []\n",
         "  nodes: []\nprose",
+        "  ```\nname: p\nnodes:\n- id: a\n  ```\n",
     ],
 )
 def test_other_lines_are_not(text):
