@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from planbench.plan.model import ExecutionPlan
     from planbench.plan.steps import StepPlan
 
-_NODES: Final = ("nodes", "plan")
-_STEPS: Final = ("steps", "plan")
 # who may call what, and with which secret, is asked of the host before a run
 _OF_THE_HOST: Final = frozenset({"no_registry", "env_not_allowed"})
 
@@ -44,7 +42,7 @@ def parse_plan(
     not checked. ``name`` and ``objective`` stand in for what the answer leaves out. Raises
     PlanInvalid with everything that is wrong, at the lines and columns of ``text``.
     """
-    found = _found(text, _NODES)
+    found = _found(text, "nodes")
     host = Host(_registry(tools), None, None)
     with paused_collector():
         made = draft(_filled(read_document(found.aligned), {"name": name, "objective": objective}))
@@ -59,7 +57,7 @@ def parse_steps(text: str | None) -> StepPlan:
 
     Raises PlanInvalid with everything that is wrong, at the lines and columns of ``text``.
     """
-    found = _found(text, _STEPS)
+    found = _found(text, "steps")
     plan, issues = read_steps(read_document(found.aligned))
     issues = _in_the_answer(found, issues)
     if plan is None or issues:
@@ -67,11 +65,11 @@ def parse_steps(text: str | None) -> StepPlan:
     return plan
 
 
-def _found(text: str | None, keys: tuple[str, ...]) -> Extracted:
+def _found(text: str | None, key: str) -> Extracted:
     """Find the plan in an answer; raises PlanInvalid where there is none to be read."""
     if text is None:
         raise PlanInvalid([ValidationIssue(code="no_json", message="the answer has no text")])
-    found = extract(text, keys)
+    found = extract(text, [key])
     if not found.text:
         raise PlanInvalid(found.issues)
     return found

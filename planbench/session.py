@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import dataclasses
+import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from planbench.errors import PlanInvalid
 from planbench.memory.frames import to_frame
 from planbench.plan.document import format_yaml
 from planbench.plan.placeholders import as_text
+from planbench.plan.shapes import describe
 from planbench.render.view import GraphView, NodeView, graph_view
+from planbench.runtime.output import as_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from planbench.runtime.run import Run
     from planbench.tools import ToolRegistry
     from planbench.validation import ValidationReport
+
+_logger = logging.getLogger(__name__)
 
 SHOWN_KEYS: Final = 50
 SHOWN_ROWS: Final = 20
@@ -68,9 +73,8 @@ class PlanSession:
         self.params = None if params is None else dict(params)
         self.run: Run | None = None
         self._given_name = name
-        self._subscribers: list[Callable[[str], None]] = []
+        self._subscribers: list[list[Callable[[str], None]]] = []
         self._loop = _running_loop()
-        self._thread = threading.get_ident()
         self._stale = False
         self._leave_registry = workbench.registry.subscribe(self._tool_changed)
         self._leave_run: Callable[[], None] | None = None
@@ -106,17 +110,20 @@ class PlanSession:
         return self.report
 
     def _tool_changed(self, change: object) -> None:
+        """Check again within one turn of the session's loop, or at once where none runs."""
         del change
+        if self._loop is None or not self._loop.is_running():
+            self._loop, self._stale = _running_loop(), False
         if self._stale:
-            return
+            return  # many changes in one turn are looked at together
         self._stale = True
-        loop = _running_loop() or self._loop
-        if loop is None or loop.is_closed() or not loop.is_running():
+        if self._loop is None:
             self.validate()
-        elif threading.get_ident() == self._thread:
-            loop.call_soon(self._validate_if_stale)
-        else:
-            (self._loop or loop).call_soon_threadsafe(self._validate_if_stale)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._validate_if_stale)
+        except RuntimeError:  # the loop was closed in between
+            self.validate()
 
     def _validate_if_stale(self) -> None:
         if self._stale:
@@ -129,7 +136,7 @@ class PlanSession:
         report = self.validate()
         if report.plan is None or not report.ok:
             raise PlanInvalid(report.issues, name=self.name)
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._loop = asyncio.get_running_loop()
         run = await self.workbench.start(report.plan)
         self.follow(run)
         return run
@@ -158,18 +165,28 @@ class PlanSession:
     # -- telling ----------------------------------------------------------------------
 
     def subscribe(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call back with the kind of each change; returns the way out."""
-        self._subscribers.append(callback)
+        """Call back with the kind of each change; returns the way out.
+
+        A callback that raises does not keep the others from being told: it is logged.
+        """
+        cell: list[Callable[[str], None]] = [callback]
+        self._subscribers.append(cell)
+        self._loop = _running_loop() or self._loop
 
         def leave() -> None:
-            if callback in self._subscribers:
-                self._subscribers.remove(callback)
+            cell.clear()
+            if cell in self._subscribers:
+                self._subscribers.remove(cell)
 
         return leave
 
     def _tell(self, kind: str) -> None:
-        for callback in tuple(self._subscribers):
-            callback(kind)
+        for cell in tuple(self._subscribers):
+            for callback in tuple(cell):
+                try:
+                    callback(kind)
+                except Exception:
+                    _logger.exception("a subscriber of %r failed at %r", self.name, kind)
 
     def close(self) -> None:
         """Stop listening; the run goes on."""
@@ -177,32 +194,34 @@ class PlanSession:
         if self._leave_run is not None:
             self._leave_run()
             self._leave_run = None
+        for cell in self._subscribers:
+            cell.clear()
         self._subscribers.clear()
         self.workbench.sessions.discard(self)
 
     # -- showing ----------------------------------------------------------------------
 
     def view(self) -> GraphView | None:
-        """Give the graph as it stands: run states, else the issues; None when nothing can be drawn."""
-        plan = self.run.plan if self.run is not None else self.draft
+        """Give the graph as it stands: run states, and red what has become wrong since.
+
+        None when nothing can be drawn.
+        """
+        run = self.run
+        plan = run.plan if run is not None else self.draft
         if plan is None or not plan.nodes:
             return None
-        if self.run is not None:
-            return run_view(self.run)
-        first: dict[str, str] = {}
-        for issue in self.report.issues:
-            if issue.node_id is not None and issue.severity == "error":
-                first.setdefault(issue.node_id, issue.message)
-        views = {
-            node.id: NodeView(
-                id=node.id,
-                title=node.id,
-                kind=kind_of(node),
-                status="invalid" if node.id in first else "idle",
-                note=first.get(node.id),
+        if run is not None and not run.finished:
+            return run_view(run)
+        views = {}
+        for node in plan.nodes:
+            idle = NodeView(id=node.id, title=node.id, kind=kind_of(node))
+            views[node.id] = (
+                idle if run is None else node_view(node, run.state.nodes[node.id], ended=True)
             )
-            for node in plan.nodes
-        }
+        for issue in reversed(self.report.issues):
+            view = views.get(issue.node_id or "")
+            if view is not None and issue.severity == "error":
+                views[view.id] = dataclasses.replace(view, status="invalid", note=issue.message)
         return graph_view(plan, views)
 
     def details(self, node_id: str) -> dict[str, Any]:
@@ -334,10 +353,16 @@ def _table(run: Run, node_id: str) -> dict[str, Any] | None:
         rows = len(frame)
     shown = frame.iloc[:SHOWN_ROWS, :SHOWN_COLUMNS]
     return {
-        "columns": [str(column)[:SHOWN_TEXT] for column in shown.columns],
-        "rows": [
-            [as_text(cell)[:SHOWN_TEXT] for cell in row]
-            for row in shown.itertuples(index=False, name=None)
-        ],
+        "columns": [_shown(column) for column in shown.columns],
+        "rows": [[_shown(cell) for cell in row] for row in shown.itertuples(index=False, name=None)],
         "n_rows": rows,
     }
+
+
+def _shown(value: Any) -> str:
+    """Write a cell as text, whatever it is; what cannot be written is described."""
+    try:
+        text = as_text(value)
+    except Exception:  # noqa: BLE001 - objects of users may raise anything when they are asked for words
+        text = f"({describe(value)} that cannot be written)"
+    return as_utf8(text[:SHOWN_TEXT])

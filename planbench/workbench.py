@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
+from planbench.checkpoints import MemoryStore
 from planbench.errors import CommandError, ConfigurationError
 from planbench.files import PlanFileStore
 from planbench.memory import WorkingMemory
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from planbench.validation import ValidationReport
 
 KEPT_RUNS: Final = 50
+KEPT_VALUES: Final = 10
+"""Runs whose values can be read through them, also when the memory has newer versions."""
+SHOWN_RUNS: Final = 10
 
 
 class Workbench:
@@ -47,7 +51,6 @@ class Workbench:
         self.registry = ToolRegistry() if registry is None else registry
         self.memory = WorkingMemory() if memory is None else memory
         self.plans = PlanFileStore(plans_dir)
-        self.allowed_tools = allowed_tools
         self.engine = Engine(
             store, self.registry, self.memory, allowed_tools=allowed_tools, env=env
         )
@@ -65,6 +68,15 @@ class Workbench:
         self.engine.env = env
 
     @property
+    def allowed_tools(self) -> Collection[str] | None:
+        """The names and patterns of the tools that plans may call; None allows all."""
+        return self.engine.allowed_tools
+
+    @allowed_tools.setter
+    def allowed_tools(self, allowed_tools: Collection[str] | None) -> None:
+        self.engine.allowed_tools = allowed_tools
+
+    @property
     def runs(self) -> list[Run]:
         """The runs of this kernel, the oldest first."""
         return list(self._runs.values())
@@ -76,14 +88,16 @@ class Workbench:
         """
         if name is None and self._runs:
             return next(reversed(self._runs.values()))
-        found = [
-            run for key, run in self._runs.items() if name and (key == name or key.startswith(name))
-        ]
+        found = [run for key, run in self._runs.items() if name and key.startswith(name)]
         if name and not found:
             found = [r for k, r in self._runs.items() if k.removeprefix("run_").startswith(name)]
-        if len(found) == 1 or (found and found[0].run_id == name):
-            return found[0]
-        known = ", ".join(reversed(self._runs)) or "none yet"
+        exact = self._runs.get(name or "")
+        if exact is not None or len(found) == 1:
+            return exact or found[0]
+        latest = list(reversed(self._runs))
+        known = ", ".join(latest[:SHOWN_RUNS]) or "none yet"
+        if len(latest) > SHOWN_RUNS:
+            known += f" and {len(latest) - SHOWN_RUNS} older ones"
         if found:
             raise CommandError(f"{name!r} is the start of {len(found)} runs", hint=f"runs: {known}")
         raise CommandError(
@@ -110,15 +124,25 @@ class Workbench:
     async def start(self, plan: ExecutionPlan, params: Mapping[str, Any] | None = None) -> Run:
         """Start a run on this loop; raises as Engine.start."""
         if not self._opened:
+            await self.engine.open()
             self._opened = True
-            await self.engine.store.open()
         run = await self.engine.start(plan, params)
         self._runs[run.run_id] = run
+        await self._let_go()
+        return run
+
+    async def _let_go(self) -> None:
+        """Drop the oldest ended runs, and earlier than those the values that they hold."""
+        for run in self.runs[:-KEPT_VALUES]:
+            if run.finished:
+                run.let_go()
+        store = self.engine.store
         for key in [key for key, old in self._runs.items() if old.finished]:
             if len(self._runs) <= KEPT_RUNS:
                 break
             del self._runs[key]
-        return run
+            if isinstance(store, MemoryStore):  # nothing else would ever free its journal
+                await store.delete(key)
 
     async def close(self) -> None:
         """Close all sessions and the engine; live runs are cancelled."""

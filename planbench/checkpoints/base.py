@@ -27,7 +27,8 @@ class CheckpointStore(ABC):
 
     The rules, which one suite proves for every store:
 
-    * events of a run are given back in the order of ``seq``, each once;
+    * events of a run are given back in the order of ``seq``, each once, also where a
+      writer that got no answer appends them again;
     * what ``append`` has returned for is kept for as long as the store promises;
     * a run that was never appended to is unknown: ``read`` gives ``[]``;
     * runs do not see each other;

@@ -32,7 +32,9 @@ class MemoryStore(CheckpointStore):
 
     async def append(self, run_id: str, events: Sequence[Event]) -> None:
         """Add events to a run's journal."""
-        self._journals.setdefault(run_id, []).extend(events)
+        log = self._journals.setdefault(run_id, [])
+        last = log[-1].seq if log else 0
+        log.extend(event for event in events if event.seq > last)
 
     async def read(self, run_id: str, after: int = 0) -> list[Event]:
         """Give the events of a run with a ``seq`` above ``after``."""

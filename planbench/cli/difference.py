@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from planbench.cli.execution import FINE, check_writable
 from planbench.cli.terminal import output
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FILES: Final = (".yaml", ".yml", ".json")
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "diff", help="say what differs between two plans, or two versions of one"

@@ -6,6 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from planbench.llm.loose_json import WRAPPER
 from planbench.plan.document import read_document
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ FENCE: Final = re.compile(
 )
 
 _HEAD_KEYS: Final = frozenset(
-    {"nodes", "steps", "plan", "name", "objective", "metadata", "params", "provenance"}
+    {"nodes", "steps", WRAPPER, "name", "objective", "metadata", "params", "provenance"}
 )
 _THINKS: Final = re.compile(rf"\s*<({THOUGHTS})>")
 _HAS_THOUGHT: Final = re.compile(rf"^</({THOUGHTS})>[ \t]*$", re.MULTILINE)
@@ -83,7 +84,8 @@ def is_yaml(
             continue
         is_known = is_known or key[1] in _HEAD_KEYS
         rest = (key[2] or "").strip()
-        if key[1] in keys and (not rest or rest.startswith(_STARTS_VALUE)):
+        is_main = key[1] in keys or key[1] == WRAPPER
+        if is_main and (not rest or rest.startswith(_STARTS_VALUE)):
             following = next(lines, None)
             return not (following and following[1] == indent and following[2] in _NO_YAML)
     return is_known and not is_fenced

@@ -19,6 +19,9 @@ from planbench.plan.source import Edit, shown
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+WRAPPER: Final = "plan"
+"""The key under which a plan may stand whole."""
+
 # Each repeat is possessive: a text that does not end is left after one look.
 _TOKEN: Final = re.compile(
     r"""
@@ -40,12 +43,13 @@ _WORDS: Final = frozenset({"true", "false", "null"})
 _OTHER_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 _BREAK: Final = re.compile(r"\r\n|\n|\r")
 _NOT_BREAK: Final = re.compile(r"[^\r\n]")
-_RAW: Final = re.compile(r"\\.|[\x01-\x1f]", re.DOTALL)
+_OF_JSON: Final = frozenset('"\\/bfnrtu')
 # escapes of JSON, and then one that is none
 _FOREIGN: Final = re.compile(r"[^\\]*+(?:\\[\"\\/bfnrtu][^\\]*+)*+\\")
 _ESCAPE: Final = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
 )
+_RAW: Final = re.compile(rf"{_ESCAPE.pattern}|[\x01-\x1f]", re.DOTALL)
 _ESCAPED: Final = {
     "\\": "\\",
     "'": "'",
@@ -59,12 +63,13 @@ _ESCAPED: Final = {
 }
 _OPENING: Final = {"}": "{", "]": "["}
 _FENCES: Final = ("```", "~~~")
-_QUOTES: Final = ('"', "'")
+_UNCLOSED: Final = re.compile(r"""["']|[“”„][^“”„"]*+\Z""")
 _BEFORE_VALUE: Final = frozenset({":", ",", "["})
 _BEFORE_KEY: Final = frozenset({",", "{"})
 _BEFORE_END: Final = frozenset({"value", ",", "{", "["})
 _SURROGATES: Final = range(0xD800, 0xE000)
 _CODES: Final = 0x110000
+_INSIDE: Final = 2  # the depth of what a wrapper holds
 _LOOKS: Final = 10  # how often each character may be looked at, over all starts
 
 
@@ -83,7 +88,8 @@ class Span:
     ``whole`` ends at its own bracket; ``cut`` reaches the end of the text, or of the fence
     around it; ``broken`` meets something that cannot stand there. ``keyed`` says that a key
     was read, ``mentions`` that one of the wanted keys was, ``has_key`` that it stands at the
-    top, or at the top of a map in a list; ``maps`` counts the maps, its own among them.
+    top: of the map, of the map under ``plan``, or of a map in the list. ``maps`` counts the
+    maps, its own among them.
     """
 
     start: int
@@ -132,7 +138,7 @@ class Scanner:
     def _give_up(self, walk: _Walk, token: re.Match[str] | None, at: int) -> None:
         """End a span at what cannot stand there: the end of all, or something in the middle."""
         reached = at if token is None else token.end()
-        if token is None and self._text.startswith(_QUOTES, at):  # it is never closed
+        if token is None and _UNCLOSED.match(self._text, at):
             reached = self._end
         is_end = reached >= self._end and (token is None or walk.wants_value)
         is_cut = is_end or self._text.startswith(_FENCES, at)
@@ -148,6 +154,7 @@ class _Walk:
     def __init__(self, text: str, keys: Collection[str], span: Span) -> None:
         self.span = span
         self.opened: list[int] = []
+        self._under: list[str] = []
         self._text = text
         self._keys = keys
         self._last = ":"  # the sign before, or "key" or "value"
@@ -204,6 +211,7 @@ class _Walk:
             return False
         self._last = sign
         self.opened.append(token.start())
+        self._under.append(self._key if last == ":" else "")
         self.span.maps += sign == "{"
         return True
 
@@ -214,6 +222,7 @@ class _Walk:
             self.span.edits.append(Edit(self._comma, self._comma + 1, " "))
         self._last = "value"
         self.opened.pop()
+        self._under.pop()
         return True
 
     def _name(self) -> bool:
@@ -221,8 +230,9 @@ class _Walk:
         span.keyed = True
         if self._key in self._keys:
             span.mentions = True
-            is_top = len(self.opened) == (1 if self._text[span.start] == "{" else 2)
-            span.has_key = span.has_key or is_top
+            depth = len(self.opened) - (self._text[span.start] == "[")
+            is_wrapped = depth == _INSIDE and self._under[-1] == WRAPPER
+            span.has_key = span.has_key or depth == 1 or is_wrapped
         return True
 
 
@@ -230,14 +240,15 @@ def _quote(span: Span, token: re.Match[str]) -> bool:
     """Take a text in quotes, and note what makes it one of JSON that says the same."""
     start, end = token.span()
     kind, written = token.lastgroup, token.group()
-    if kind == "single" or ("\\" in written and _FOREIGN.match(written)):
+    if kind == "single":
         text = json.dumps(_plain_text(token, span.faults), ensure_ascii=False)
-        span.edits.append(Edit(start, end, text + _as_before(written)))
-    elif kind == "broken":
-        text = _RAW.sub(_spelled, written)
-        span.edits.append(Edit(start, end, text + _as_before(written)))
-    elif kind == "curly":
-        span.edits += [Edit(start, start + 1, '"'), Edit(end - 1, end, '"')]
+    elif kind == "broken" or ("\\" in written and _FOREIGN.match(written)):
+        text = _json_text(token, span.faults)
+    else:
+        if kind == "curly":
+            span.edits += [Edit(start, start + 1, '"'), Edit(end - 1, end, '"')]
+        return True
+    span.edits.append(Edit(start, end, text + _as_before(written)))
     return True
 
 
@@ -277,26 +288,41 @@ def _too_large(word: str) -> str:
     return ""
 
 
-def _spelled(match: re.Match[str]) -> str:
-    """Write a raw line break, tab or control character as JSON does; escapes stay."""
-    found = match.group()
-    return found if found[0] == "\\" else json.dumps(found)[1:-1]
-
-
 def _plain_text(token: re.Match[str], faults: list[Fault]) -> str:
-    """Read a text in quotes; an escape that Python and JavaScript read differently is a fault."""
+    """Read a text in single quotes, as Python and JavaScript both would."""
 
     def plain(match: re.Match[str]) -> str:
-        code = match[1] or match[2] or match[3]
-        if code is None and match[4] in _ESCAPED:
+        if match[4] in _ESCAPED:
             return _ESCAPED[match[4]]
-        if code is not None and _is_character(int(code, 16)):
-            return chr(int(code, 16))
-        message = f"the escape {match.group()} has no plain meaning: write \\\\ for a backslash"
-        faults.append(Fault("invalid_json", message, token.start() + 1 + match.start()))
-        return ""
+        return _character(match, token, faults)
 
     return _ESCAPE.sub(plain, token.group()[1:-1])
+
+
+def _json_text(token: re.Match[str], faults: list[Fault]) -> str:
+    """Write a text in double quotes with the escapes of JSON only, and no raw line break."""
+
+    def spelled(match: re.Match[str]) -> str:
+        found = match.group()
+        if len(found) == 1:
+            return json.dumps(found)[1:-1]
+        if found[1] in _OF_JSON:
+            return found
+        character = _ESCAPED.get(found[1]) or _character(match, token, faults)
+        return json.dumps(character, ensure_ascii=False)[1:-1]
+
+    return f'"{_RAW.sub(spelled, token.group()[1:-1])}"'
+
+
+def _character(match: re.Match[str], token: re.Match[str], faults: list[Fault]) -> str:
+    """Give the character of a coded escape; for any other, languages differ, and that is a fault."""
+    code = match[1] or match[2] or match[3]
+    if code is not None and _is_character(int(code, 16)):
+        return chr(int(code, 16))
+    escape = match.group() if match.group().isprintable() else repr(match.group())
+    message = f"the escape {escape} has no plain meaning: write \\\\ for a backslash"
+    faults.append(Fault("invalid_json", message, token.start() + 1 + match.start()))
+    return ""
 
 
 def _is_character(code: int) -> bool:

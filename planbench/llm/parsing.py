@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from planbench.llm.loose_json import Fault
     from planbench.plan.source import Mark
 
-PLAN_KEYS: Final = ("nodes", "steps", "plan")
+PLAN_KEYS: Final = ("nodes", "steps")
 
 # A map begins with a key, a comment or its end; the look ahead spares a try at most other braces.
 _KEY: Final = (

@@ -27,7 +27,7 @@ from planbench.plan.writer import format_json, format_yaml
 from planbench.plan.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from planbench.plan.issues import Severity
     from planbench.plan.source import Route
@@ -56,6 +56,7 @@ class Document:
         self._root = reading.value
         self._start = reading.start
         self._offsets = reading.offsets
+        self._moved: Mapping[Route, Route] = {}
         found = sorted(reading.problems, key=lambda problem: problem.offset)
         self.routes: list[Route] = [problem.path for problem in found]
         self.problems = _issues(found, source) if source else []
@@ -71,6 +72,7 @@ class Document:
     def _mark(self, path: Route, which: int) -> Mark | None:
         if self._source is None:
             return None
+        path = self._written(path)
         node, offset = self._root, self._start or 0
         for depth, part in enumerate(path, 1):
             places: Any = self._offsets.get(id(node))
@@ -83,6 +85,14 @@ class Document:
                 found = found[which if depth == len(path) else 1]
             offset = found
         return self._source.mark(offset)
+
+    def _written(self, path: Route) -> Route:
+        """Give the path under which the text has what stands at a path of the long form."""
+        if self._moved:
+            for length in range(len(path), 0, -1):
+                if (moved := self._moved.get(path[:length])) is not None:
+                    return (*moved, *path[length:])
+        return path
 
     def issue(
         self,
@@ -112,6 +122,12 @@ class Document:
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.value = value
+        return other
+
+    def moved(self, routes: Mapping[Route, Route]) -> Self:
+        """Give the same document for paths of another form; ``routes`` says where each is written."""
+        other = self.replaced(self.value)
+        other.__dict__["_moved"] = routes
         return other
 
     def inside(self, key: str) -> Self:

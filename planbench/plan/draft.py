@@ -14,9 +14,11 @@ from pydantic import ValidationError
 
 from planbench.plan.document import Document
 from planbench.plan.fields import FieldProblem, field_problems
+from planbench.plan.inference import infer
 from planbench.plan.model import ExecutionPlan, PlanMetadata, PlanNode
 from planbench.plan.source import shown
 from planbench.plan.structure import structure_problems
+from planbench.plan.sugar import Vocabulary, long_form
 
 if TYPE_CHECKING:
     from planbench.plan.issues import ValidationIssue
@@ -29,6 +31,8 @@ M = TypeVar("M", bound="PlanModel")
 _ROUNDS: Final = 6
 _ANY_SOURCE: Final = "{artifacts.source}"
 _ANY_NODE: Final = PlanNode(id="node", tool="tool")
+# what is told of a node without depends_on where its edges are inferred
+_TOLD: Final = frozenset({"undeclared_reference", "for_each_not_dependency"})
 # what cannot be said of a node whose field was left out
 _FOLLOWS: Final = {
     "depends_on": {"undeclared_reference", "for_each_not_dependency", "cycle"},
@@ -42,7 +46,8 @@ class Draft:
     """What could be read of a plan, and what is wrong with it.
 
     ``plan`` is there when nothing is; ``partial_plan`` is what there is to draw. Each of
-    ``nodes`` has its path in ``routes``.
+    ``nodes`` has its path in ``routes``; ``inferred`` names, for each node that leaves
+    ``depends_on`` out, what it waits for because it reads it.
     """
 
     document: Document
@@ -52,6 +57,9 @@ class Draft:
     routes: list[Route] = field(default_factory=list)
     issues: list[ValidationIssue] = field(default_factory=list)
     left_out: dict[int, set[str]] = field(default_factory=dict)
+    inferred: dict[str, list[str]] = field(default_factory=dict)
+    unlisted: set[int] = field(default_factory=set)
+    moved: dict[Route, Route] = field(default_factory=dict)
 
     @property
     def name(self) -> str | None:
@@ -76,8 +84,8 @@ def unwrapped(document: Document) -> Document:
 
 def draft(document: Document) -> Draft:
     """Read a document as a plan; everything that is wrong comes as issues, never as an error."""
-    document = unwrapped(document)
-    made = Draft(document)
+    made = Draft(unwrapped(document))
+    made.document = document = made.document.moved(made.moved)
     root = document.value
     made.issues += [
         issue.model_copy(update={"node_id": node_id_at(root, route)})
@@ -163,21 +171,45 @@ def _read_nodes(made: Draft, root: dict[str, Any]) -> None:
         made.issues.append(made.document.issue("bad_field", message, ("nodes",), fix=fix))
         if isinstance(nodes, dict) and all(isinstance(node, dict) for node in nodes.values()):
             where = [(key, {"id": key, **node}) for key, node in nodes.items()]
+    known = Vocabulary(record for _, record in where)
     for position, (key, record) in enumerate(where):
         route = ("nodes", key)
         if isinstance(record, PlanNode):
             node = record
         elif isinstance(record, dict):
-            try:
-                node = PlanNode.model_validate(record)
-            except ValidationError:
-                node = _read_broken_node(made, record, route)
+            node = _read_node(made, record, route, known)
         else:
             message = f"node {position + 1} must be a map, not {shown(record)}"
             made.issues.append(made.document.issue("bad_field", message, route))
             continue
         made.nodes.append(node)
         made.routes.append(route)
+
+
+def _read_node(made: Draft, record: dict[str, Any], route: Route, known: Vocabulary) -> PlanNode:
+    position = len(made.nodes)
+    form = long_form(record, known)
+    record = form.record
+    problems = form.problems
+    made.moved |= {(*route, *long): (*route, *short) for long, short in form.moved.items()}
+    if form.problems:
+        made.left_out[position] = form.lost
+    if "depends_on" not in record:
+        inferred = infer(record, known.ids)
+        problems = [*problems, *inferred.problems]
+        made.unlisted.add(position)
+        if inferred.needs:
+            record = {**record, "depends_on": inferred.needs}
+    node_id = record.get("id") if isinstance(record.get("id"), str) else None
+    for problem in problems:
+        _add_field_problem(made, problem, route, node_id)
+    try:
+        node = PlanNode.model_validate(record)
+    except ValidationError:
+        node = _read_broken_node(made, record, route)
+    if position in made.unlisted and node.depends_on:
+        made.inferred[node.id] = list(node.depends_on)
+    return node
 
 
 def _read_broken_node(made: Draft, record: dict[str, Any], route: Route) -> PlanNode:
@@ -199,7 +231,7 @@ def _read_broken_node(made: Draft, record: dict[str, Any], route: Route) -> Plan
         node_id = written if isinstance(written, str) else None
         _add_field_problem(made, problem, route, node_id)
     lost = {str(problem.path[0]) for problem in problems if problem.path}
-    made.left_out[len(made.nodes)] = lost
+    made.left_out.setdefault(len(made.nodes), set()).update(lost)
     if node is None:
         node = PlanNode(id=unnamed, tool="?")
     update: dict[str, Any] = {n: None for n in ("tool", "instruction") if getattr(node, n) == "?"}
@@ -284,6 +316,8 @@ def _add_structure_problem(made: Draft, problem: StructureProblem) -> None:
         return
     lost = made.left_out.get(position, set())
     if any(problem.code in _FOLLOWS.get(name, ()) for name in lost):
+        return
+    if position in made.unlisted and problem.code in _TOLD:
         return
     if problem.field == ("args",) and problem.code == "bad_field":
         made.left_out.setdefault(position, set()).add("args")

@@ -90,7 +90,7 @@ class Engine:
         self.memory = WorkingMemory() if memory is None else memory
         self.allowed_tools = allowed_tools
         self.env = env
-        self._policy = None if allowed_tools is None else tuple(sorted(allowed_tools))
+
         self._owns_store = not isinstance(store, CheckpointStore)
         if store is None:
             store = MemoryStore()
@@ -98,8 +98,7 @@ class Engine:
         self._live: set[Run] = set()
 
     async def __aenter__(self) -> Self:
-        if self._owns_store:
-            await self.store.open()
+        await self.open()
         return self
 
     async def __aexit__(
@@ -109,6 +108,11 @@ class Engine:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    async def open(self) -> None:
+        """Open the engine's own store; one that was given as an object is its owner's."""
+        if self._owns_store:
+            await self.store.open()
 
     async def close(self) -> None:
         """Cancel what is live, wait until that is recorded, and close the engine's own store."""
@@ -151,6 +155,10 @@ class Engine:
             run.emit(ev.RUN_CANCELLED, {"status": "cancelled", "cancelled": {}})
             if recorder is not None:
                 recorder.stop()
+
+    @property
+    def _policy(self) -> tuple[str, ...] | None:
+        return None if self.allowed_tools is None else tuple(sorted(self.allowed_tools))
 
     def _compiled(self, plan: ExecutionPlan) -> CompiledPlan | None:
         return _kept.get(plan, self.registry, self._policy)

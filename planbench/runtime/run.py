@@ -145,8 +145,8 @@ class Run:
     def value(self, node_id: str) -> Any:
         """Give what a node of this very run stored: the body, or the list of a fan-out's bodies.
 
-        Raises ArtifactNotFound where the node stored nothing, or its values were
-        dropped since from the memory.
+        Raises ArtifactNotFound where the node stored nothing, or the run is so old that
+        its values were let go.
         """
         body = self.bodies.get(node_id)
         if body is None:
@@ -254,6 +254,11 @@ class Run:
             if self._grown is None:
                 self._grown = asyncio.Event()
             await self._grown.wait()
+
+    def let_go(self) -> None:
+        """Hold the values of the ended run no longer; the memory keeps its own versions."""
+        if self.finished:
+            self.bodies.clear()
 
     # -- for the engine -----------------------------------------------------------
 

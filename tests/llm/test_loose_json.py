@@ -50,7 +50,8 @@ def test_json_needs_no_edit(text):
         ('{"u": "https://x.org/#a", // why\n}', {"u": "https://x.org/#a"}),
         ("{'a': True, 'b': [False, None]}", {"a": True, "b": [False, None]}),
         ("{'a': 'it\\'s \"so\"\\n\\x41\\u00e9'}", {"a": 'it\'s "so"\nA\u00e9'}),
-        ('{"a": "don\\\'t, \\x41"}', {"a": "don't, A"}),
+        ('{"a": "don\\\'t, \\x41\\/\\v\\ud83d\\ude00"}', {"a": "don't, A/\v\U0001f600"}),
+        ("{“a”: “it\\'s”}", {"a": "it's"}),
         ("{“a”: “b, it's”, „c“: 1}", {"a": "b, it's", "c": 1}),
         ("{“a”: “b, it's \\n”, ”c”: 1}", {"a": "b, it's \n", "c": 1}),
         ('{"a": "one\ntwo\tthree\r\n\x1b"}', {"a": "one\ntwo\tthree\r\n\x1b"}),
@@ -96,6 +97,7 @@ def test_an_escape_of_json_is_left_to_its_reader():
     assert faults('{"a": "\\/ \\ud83d\\ude00"}') == []
     assert faults('{"a": "\\\\d"}') == []
     assert faults('{"a": "x\\d"}') == [("invalid_json", 8)]
+    assert faults('{"a": "x\\\n"}') == [("invalid_json", 8)]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,9 @@ def test_a_span_knows_where_the_wanted_key_stands():
     assert keys('{"steps": [{}]}') == (True, True, True, 2)
     assert keys('[{"steps": 1}]') == (True, True, True, 1)
     assert keys('[{"a": {"steps": 1}}]') == (True, True, False, 2)
+    assert keys('{"plan": {"steps": 1}}') == (True, True, True, 2)
+    assert keys('{"plan": [{"steps": 1}]}') == (True, True, False, 2)
+    assert keys('{"plan": 1, "a": {"steps": 1}}') == (True, True, False, 2)
 
 
 def test_brackets_that_lead_to_nothing_are_not_tried_again():

@@ -6,7 +6,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from planbench.llm import Extracted, extract
-from planbench.llm.parsing import PLAN_KEYS
 from planbench.plan.document import format_json, format_yaml, read_document
 from planbench.plan.issues import ValidationIssue
 
@@ -163,6 +162,7 @@ def test_line_breaks_between_quotes_move_nothing_that_follows():
         ('{"name": "p", "objective": "to', "truncated", 1, 28),
         (f"{STEPS}\nBetter:\n{STEPS[:12]}", "truncated", 3, 13),
         (f'{{"result": {STEPS}', "truncated", 1, 56),
+        (STEPS.replace('"', "“")[:-8], "truncated", 1, 37),
         (f"<think>\nMaybe {STEPS}? ", "truncated", 2, 52),
         (f"```yaml\n{YAML}", "truncated", 1, 1),
         (STEPS + STEPS, "extra_data", 1, 45),
@@ -375,8 +375,11 @@ def test_a_plan_alone_is_never_changed(plan):
         assert extract(text).text is text
 
 
-def test_the_keys_of_plans_are_those_that_all_readers_know():
-    assert PLAN_KEYS == ("nodes", "steps", "plan")
+def test_a_map_under_plan_is_a_plan_and_another_with_that_key_is_none():
+    assert taken(f'So {{"plan": {STEPS}}}.') == f'{{"plan": {STEPS}}}'
+    assert taken(f'{{"plan": "gold", "of": {{"a": 1}}}} {STEPS}') == STEPS
+    assert taken(f'{{"plan": {{"a": {{}}}}}} {STEPS}') == STEPS
+    assert taken(f'{{"a": {NODES}}} {STEPS}') == STEPS
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,7 @@ def test_problems_of_structure_have_the_line_of_their_field():
         "    store_as: a\n"
         "    args:\n"
         "      deep: [1, {x: 'see {nodes.a.output}'}]\n"
+        "    depends_on: []\n"
     )
 
     assert told(text) == [

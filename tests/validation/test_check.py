@@ -45,6 +45,7 @@ nodes:
   - id: guarded
     tool: list_reports
     when: ctx.artifacts.listing.n_reports > 0
+    depends_on: []
   - id: unquoted
     tool: fetch
     args:
@@ -58,6 +59,7 @@ nodes:
     args: {key: "{item.id}"}
     store_as: each_{index}
     for_each: {source: "{artifacts.listing}", select: "reports[]"}
+    depends_on: []
 """
 
 
@@ -72,9 +74,9 @@ def test_ten_kinds_of_error_are_told_in_one_pass_each_at_its_place(check):
         ("unknown_tool", "nobody", 24, 11),
         ("bad_arg_type", "nested", 27, 49),
         ("guard_not_upstream", "guarded", 30, 11),
-        ("unquoted_placeholder", "unquoted", 34, 12),
-        ("key_conflict", "taken", 38, 15),
-        ("for_each_not_dependency", "each", 43, 24),
+        ("unquoted_placeholder", "unquoted", 35, 12),
+        ("key_conflict", "taken", 39, 15),
+        ("for_each_not_dependency", "each", 44, 24),
     ]
     assert not report.ok
     assert report.plan is None

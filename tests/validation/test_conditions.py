@@ -47,7 +47,8 @@ def test_what_a_guard_cannot_read_is_told_at_the_guard(guard, text, code):
 
 
 def test_a_guard_on_a_node_that_may_still_run_is_told_with_the_mending(one, node):
-    text = HEAD + LISTING + node("id: g", "tool: list_reports", "when: ctx.status.listing == 'ok'")
+    guarded = ["id: g", "tool: list_reports", "depends_on: []", "when: ctx.status.listing == 'ok'"]
+    text = HEAD + LISTING + node(*guarded)
 
     assert one(text).code == "guard_not_upstream"
     assert one(text).fix == "add listing to depends_on"
