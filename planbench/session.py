@@ -7,6 +7,8 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from pydantic_core import PydanticSerializationError
+
 from planbench.errors import PlanInvalid
 from planbench.memory.frames import to_frame
 from planbench.plan.document import format_yaml
@@ -292,7 +294,12 @@ def node_view(node: PlanNode, state: NodeState, *, ended: bool = False) -> NodeV
 
 
 def _written(node: PlanNode) -> dict[str, Any]:
-    record = node.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+    try:
+        record = node.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
+    except (PydanticSerializationError, UnicodeDecodeError):  # a parameter that is no JSON value
+        told = {"args": {name: f"({describe(value)})" for name, value in node.args.items()}}
+        node = node.model_copy(update=told)
+        record = node.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
     return {
         "id": node.id,
         "tool": node.tool,

@@ -467,6 +467,20 @@ def test_details_hold_all_there_is_to_know_as_json(bench):
     asyncio.run(main())
 
 
+def test_details_of_a_parameter_that_is_no_json_value_describe_it(bench):
+    text = TEXT.replace("{n: 3}", '{n: "{params.n}"}')
+    session = bench.session(text, {"n": pd.DataFrame({"a": [1]})})
+    found = session.details("listing")
+    assert "DataFrame" in found["args_text"]
+    assert json.loads(json.dumps(found)) == found
+
+    async def main():
+        with pytest.raises(PlanInvalid, match="DataFrame"):
+            await session.start()
+
+    asyncio.run(main())
+
+
 def test_details_name_the_issues_of_the_node_with_their_places(bench):
     bench.registry.remove("work")
     (issue,) = bench.session(TEXT).details("fetch")["issues"]

@@ -46,7 +46,7 @@ def infer(record: Mapping[str, Any], ids: Suggestions) -> Inferred:
     problems: dict[str, FieldProblem] = {}
     for read in _reads(record):
         if read.name == own:
-            message = f"{read.text} is what the node itself gives, which is not there before"
+            message = f"{read.text} is the node's own result, which is not there when it is called"
             problem = FieldProblem("self_dependency", message, read.path, "read another node")
             problems.setdefault(read.name, problem)
         elif read.name in ids:

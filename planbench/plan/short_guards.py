@@ -164,7 +164,8 @@ def reads(text: str) -> list[str]:
         node = None
         if family in _FAMILIES:
             place = variable.place + 3
-            node = tokens.word_after_dot(place) or _indexed(tokens, place)
+            node = tokens.word_after_dot(place)
+            node = _indexed(tokens, place) if node is None else node
         if node is None:  # it is written in some other way, which only CEL can tell
             return list(dict.fromkeys(guard_edges(text)))
         found[node] = None
@@ -202,7 +203,7 @@ def _dotted(tokens: Tokens, variable: Variable) -> tuple[str, str, int] | None:
         return None
     family = tokens.word_after_dot(variable.place + 1)
     node = tokens.word_after_dot(variable.place + 3)
-    if family not in _FAMILIES or family is None or node is None:
+    if family is None or node is None or family not in _FAMILIES:
         return None
     return family, node, variable.place + 5
 

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from planbench.plan.short_guards import Names
     from planbench.plan.source import Route
 
-KINDS: Final = {"count": "counts", "groups": "group_counts"}
+KINDS: Final[dict[str, str]] = {"count": "counts", "groups": "group_counts"}
 
 _SOURCE: Final = re.compile(rf"({ID_PATTERN})((?:\.(?=[^.])|\[).*)?", re.DOTALL)
 _CALL: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
-_MAPS: Final = ("paths", "counts", "group_counts")
+_MAPS: Final[tuple[str, ...]] = ("paths", "counts", "group_counts")
 _LIMIT: Final = "max_group_keys"
 _PARAMETER: Final = "{params."
 _FACET: Final = "a facet is count(path), groups(path) or a path"

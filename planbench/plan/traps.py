@@ -37,7 +37,8 @@ _TAIL: Final = r"""[^,{}\[\]"':\#]*[^,{}\[\]"':\#\s]"""
 _HEAD: Final = r"""[^,{}\[\]"':\#\s][^,{}\[\]"':\#]*"""
 _FLOW: Final = re.compile(
     r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'"""
-    rf"""|(?P<path>[A-Za-z_][\w.\-]*{_BRACKETS})"""
+    rf"""|(?P<path>(?:count|groups)\(\s*(?:[A-Za-z_][\w.\-]*)?{_BRACKETS}\s*\)"""
+    rf"""|[A-Za-z_][\w.\-]*{_BRACKETS})"""
     rf"""|(?P<mixed>(?:{_HEAD})?{_BRACES}(?:[^,{{}}\[\]"':\#]*{_BRACES})*(?:{_TAIL})?)"""
 )
 _LONG: Final = 2000  # no line that a person mends is longer

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FINE: Final = 200
 _TAG_SIZE: Final = 6.8
 _TAG_HEIGHT: Final = 10.0
-_GUARDED: Final = ' class="pbn-guard"'
+_LOOKS: Final = {"guard": ' class="pbn-guard"', "inferred": ' class="pbn-inferred"'}
 _MAX_LABEL: Final = 400
 
 
@@ -92,7 +92,7 @@ def _path(commands: list[tuple[str, list[tuple[float, float]]]], digits: int) ->
 def _arrows(arrows: Mapping[int, Arrow], view: GraphView, digits: int) -> list[str]:
     known = {number: arrow for number, arrow in arrows.items() if number < len(view.edges)}
     lines = [
-        f"<path{_GUARDED if view.edges[number].kind == 'guard' else ''} "
+        f"<path{_LOOKS.get(view.edges[number].kind, '')} "
         f'data-edge="e{number}" d="{_path(arrow.line, digits)}"/>'
         for number, arrow in known.items()
     ]

@@ -16,6 +16,7 @@ MAX_LINES: Final = 200
 _MAX_CELL: Final = 40
 _MAX_NOTE: Final = 90
 _MAX_SOURCES: Final = 4
+_INFERRED: Final = " (inferred)"
 
 
 def as_text(view: GraphView, *, max_lines: int = MAX_LINES) -> str:
@@ -47,7 +48,11 @@ def _headline(view: GraphView) -> str:
 
 def _cells(view: GraphView, place: int) -> tuple[str, ...]:
     node = view.nodes[place]
-    sources = [_cut(view.nodes[edge.source].id) for edge in view.edges if edge.target == place]
+    sources = [
+        f"{_cut(view.nodes[edge.source].id)}{_INFERRED if edge.kind == 'inferred' else ''}"
+        for edge in view.edges
+        if edge.target == place
+    ]
     shown = ", ".join(sources[:_MAX_SOURCES])
     if len(sources) > _MAX_SOURCES:
         shown += f" and {len(sources) - _MAX_SOURCES:,} more"

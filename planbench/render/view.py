@@ -11,7 +11,7 @@ from planbench.plan.placeholders import references
 from planbench.render.figures import duration, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from planbench.plan.model import ExecutionPlan, PlanNode
 
@@ -61,7 +61,8 @@ class NodeView:
 class Edge(NamedTuple):
     """One arrow, between places in ``GraphView.nodes``.
 
-    ``kind`` is ``declared``, or ``guard`` where only the guard reads the source.
+    ``kind`` is ``declared``, ``inferred`` where nobody wrote it and a call reads the
+    source, or ``guard`` where only the guard reads it.
     """
 
     source: int
@@ -86,19 +87,25 @@ class GraphView:
         return found
 
 
-def graph_view(plan: ExecutionPlan, nodes: Mapping[str, NodeView] | None = None) -> GraphView:
+def graph_view(
+    plan: ExecutionPlan,
+    nodes: Mapping[str, NodeView] | None = None,
+    inferred: Mapping[str, Collection[str]] | None = None,
+) -> GraphView:
     """Give the graph of a plan, with the states of its nodes where they are known.
 
-    Takes broken plans too: what names no node is left out.
+    ``inferred`` names the edges that nobody wrote, as a report does. Takes broken plans
+    too: what names no node is left out.
     """
     given = nodes or {}
+    unwritten = inferred or {}
     places: dict[str, int] = {}
     for place, node in enumerate(plan.nodes):
         places.setdefault(node.id, place)
     edges = [
         Edge(places[source], place, kind)
         for place, node in enumerate(plan.nodes)
-        for source, kind in _sources(node).items()
+        for source, kind in _sources(node, unwritten.get(node.id, ())).items()
         if source in places and places[source] != place
     ]
     views = tuple(_node_view(node, given.get(node.id)) for node in plan.nodes)
@@ -156,9 +163,9 @@ def _each_text(node: PlanNode) -> str:
     return f"for each {each.alias} of {source}"
 
 
-def _sources(node: PlanNode) -> dict[str, str]:
+def _sources(node: PlanNode, unwritten: Collection[str]) -> dict[str, str]:
     """Give each node that this one waits for, and how the arrow is drawn."""
-    found = dict.fromkeys(node.depends_on, "declared")
+    found = {name: "inferred" if name in unwritten else "declared" for name in node.depends_on}
     if node.when:
         called = _read_by_call(node)
         found |= {name: "guard" for name in _read_by_guard(node.when) if name not in called}

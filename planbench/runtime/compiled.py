@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from planbench.errors import PlanInvalid
 from planbench.plan.facets import FacetReader
 from planbench.plan.graph import dependents
 from planbench.plan.guards import compile_guard
+from planbench.plan.issues import ValidationIssue
 from planbench.plan.paths import compile_path
 from planbench.plan.placeholders import Placeholder, Scope, Template, as_text, scan
+from planbench.plan.shapes import a, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from planbench.plan.guards import Guard
     from planbench.plan.model import ExecutionPlan, PlanNode
@@ -116,5 +120,26 @@ class CompiledPlan:
             for node in plan.nodes
         }
         self.roots = [node for node in self.nodes.values() if not node.needs]
-        self.record = plan.to_dict(compact=True)
+        self.record = _record(plan)
 
+
+def _record(plan: ExecutionPlan) -> dict[str, Any]:
+    try:
+        return plan.to_dict(compact=True)
+    except (PydanticSerializationError, UnicodeDecodeError):
+        raise PlanInvalid(list(_not_json(plan)), name=plan.name) from None
+
+
+def _not_json(plan: ExecutionPlan) -> Iterator[ValidationIssue]:
+    """Name the arguments that are no JSON values, as a frame that came in as a parameter."""
+    for node in plan.nodes:
+        for name, value in node.args.items():
+            try:
+                to_jsonable_python(value)
+            except (PydanticSerializationError, UnicodeDecodeError):
+                yield ValidationIssue(
+                    node_id=node.id,
+                    code="bad_field",
+                    message=f"args.{name} holds {a(describe(value))}, and a plan holds JSON values only",
+                    fix="let a tool give the value, and read it as {artifacts.<id>}",
+                )

@@ -203,3 +203,34 @@ def _deliver(future: asyncio.Future[Any], value: Any, error: BaseException | Non
         future.set_result(value)
     else:
         future.set_exception(error)
+
+
+class Pools:
+    """The two pools of a run, each made when it is first needed: for tools, and for the engine's own work."""
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._tools: ToolThreads | None = None
+        self._aside: ToolThreads | None = None
+
+    def tools(self) -> ToolThreads:
+        """Give the threads in which plain tools run."""
+        if self._tools is None:
+            self._tools = ToolThreads(self._cap)
+        return self._tools
+
+    async def aside(self, function: Callable[[], Any]) -> Any:
+        """Do a piece of the engine's own work off the loop."""
+        if self._aside is None:
+            self._aside = ToolThreads(2, "planbench-aside")
+        return await self._aside.call(function)
+
+    def left(self, node_id: str) -> int:
+        """Tell how many calls of a node were given up and still run in a thread."""
+        return 0 if self._tools is None else self._tools.left(node_id)
+
+    def close(self) -> None:
+        """Let all threads end as soon as they are free."""
+        for pool in (self._tools, self._aside):
+            if pool is not None:
+                pool.close()

@@ -164,7 +164,8 @@ class Engine:
         return _kept.get(plan, self.registry, self._policy)
 
     def _compile(self, plan: ExecutionPlan) -> CompiledPlan:
-        version = self.registry.version  # of what is checked: another thread may change it meanwhile
+        # The version of what is checked now: another thread may change the registry meanwhile.
+        version = self.registry.version
         report = validate_plan(plan, self.registry, self.allowed_tools, env=self.env)
         if not report.ok:
             raise PlanInvalid(report.issues, name=plan.name)

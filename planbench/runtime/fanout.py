@@ -127,7 +127,7 @@ class FanOut:
         self._emit = sched.run.emit
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cancelled: set[asyncio.Task[Any]] = set()
-        self._digests = sched.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
+        self._digests = sched.values.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
         self._may_reuse = node.may_reuse and len(sched.memory) > 0
         self._plain_digests = self._digests and not node.arg_reads
         sched.run.bodies[node.id] = self.entries
@@ -140,12 +140,14 @@ class FanOut:
             return 0
         return min(self.most - self.active, self.total - self.next)
 
-    async def drain(self, task: asyncio.Task[Any]) -> None:
+    async def drain(  # noqa: C901 - one loop, told in the order in which it goes
+        self, task: asyncio.Task[Any]
+    ) -> None:
         """Take items until none is left or somebody else waits for the worker's place."""
         sched = self._sched
         self.active += 1
         self._tasks.add(task)
-        scope = Scope(sched.artifact, sched.ref)
+        scope = Scope(sched.values.artifact, sched.values.ref)
         fanouts = sched.fanouts
         now = monotonic()
         try:
@@ -185,16 +187,18 @@ class FanOut:
         """Whether items were called that neither gave a value nor failed."""
         return self.failed + sum(entry is not None for entry in self.entries) < self.total
 
-    def _begin(self, index: int, scope: Scope, began: float) -> Coroutine[Any, Any, None] | None:
+    def _begin(  # noqa: C901 - the hot path: each call saved here is saved an item
+        self, index: int, scope: Scope, began: float
+    ) -> Coroutine[Any, Any, None] | None:
         """Make the call of one item; gives what is left to await, None when nothing is."""
         sched, node = self._sched, self.node
         key = ""
         kwargs: dict[str, Any] | None = None
         try:
             key = node.key(scope)
-            if key in sched.written or not 0 < len(key) <= MAX_KEY or not key.isascii():
+            if key in sched.values.written or not 0 < len(key) <= MAX_KEY or not key.isascii():
                 self._check_key(key)
-            sched.written[key] = node.id
+            sched.values.written[key] = node.id
             args = node.resolve(scope)
             digest = digest_of(args) if self._plain_digests else self._digest(args, scope)
             if self._may_reuse and (entry := self._known(key, digest)) is not None:
@@ -233,8 +237,12 @@ class FanOut:
             value = await pending
             nbytes = measure(value)
             if nbytes is None:
-                nbytes = await sched.aside(lambda: measure(value, None))
-            facets = None if self._merger is None else await sched.facets(self.node, value, nbytes)
+                sched.relay()
+                nbytes = await sched.pools.aside(lambda: measure(value, None))
+            facets = None
+            if self._merger is not None:
+                sched.relay()
+                facets = await sched.values.facets(self.node, value, nbytes)
             index, key, digest, began = call
             self._store(index, key, digest, monotonic() - began, value, nbytes, facets)
         except asyncio.CancelledError as error:
@@ -276,7 +284,7 @@ class FanOut:
         self._emit(ev.ITEM_FINISHED, data)
 
     def _check_key(self, key: str) -> None:
-        owner = self._sched.written.get(key)
+        owner = self._sched.values.written.get(key)
         if owner is not None:
             place = "another item" if owner == self.node.id else f"node {owner!r}"
             msg = f"store_as gives the key {key[:80]!r}, which {place} has taken in this run"
@@ -293,7 +301,7 @@ class FanOut:
             return None
         if not self.node.arg_reads:
             return digest_of(args)
-        return self._sched.digest(self.node, args, [scope.item, scope.index])
+        return self._sched.values.digest(self.node, args, [scope.item, scope.index])
 
     def _known(self, key: str, digest: str | None) -> Entry | None:
         """Give what the same tool gave for equal arguments, if the memory still holds it."""
@@ -305,7 +313,8 @@ class FanOut:
     async def _end_reuse(self, call: _Call, entry: Entry) -> None:
         sched = self._sched
         try:
-            facets = await sched.facets(self.node, entry.value, entry.nbytes)
+            sched.relay()
+            facets = await sched.values.facets(self.node, entry.value, entry.nbytes)
             self._reuse(call.item, entry, call.digest, facets)
         except Exception as error:  # noqa: BLE001 - a value that cannot be read is its item's
             self._lose(call, error, called=False)

@@ -158,7 +158,9 @@ class Caller:
             if scope.expired():
                 text += ", and swallowed its cancellation"
             elif node.id in self._warned:
-                text += f", and blocked the event loop meanwhile: make {node.tool.name!r} a plain def"
+                text += (
+                    f", and blocked the event loop meanwhile: make {node.tool.name!r} a plain def"
+                )
             else:
                 text += ", while the event loop was blocked"
             raise CallTimedOut(text)

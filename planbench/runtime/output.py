@@ -36,7 +36,7 @@ class Prints:
         self._closed = False
         self.waiting = False
 
-    def write(self, node_id: str, text: str) -> None:
+    def write(self, node_id: str, text: Any) -> None:
         """Take a piece, from any thread; what is over a node's limit is dropped, and said once."""
         if not isinstance(text, str):
             msg = f"write() argument must be str, not {type(text).__name__}"
@@ -100,15 +100,15 @@ class _Router(io.TextIOBase):
             self.stream.flush()
 
     @property
-    def encoding(self) -> Any:  # the base class has none, and hides that of the stream
+    def encoding(self) -> Any:  # type: ignore[override]  # read only; the base class has none, and hides that of the stream
         return self.stream.encoding
 
     @property
-    def errors(self) -> Any:
+    def errors(self) -> Any:  # type: ignore[override]  # read only here
         return self.stream.errors
 
     @property
-    def newlines(self) -> Any:
+    def newlines(self) -> Any:  # type: ignore[override]  # read only here
         return self.stream.newlines
 
     def close(self) -> None:

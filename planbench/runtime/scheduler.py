@@ -9,20 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
-from planbench.memory.entries import PLAIN
 from planbench.memory.sizes import measure
 from planbench.plan.placeholders import Scope
-from planbench.runtime.digests import digest_of, digest_of_plain
 from planbench.runtime.conditions import Conditions, Refused
-from planbench.runtime.dispatch import BLOCKED, ToolThreads
+from planbench.runtime.dispatch import BLOCKED, Pools
 from planbench.runtime.fanout import FanOut, SourceNotList, open_items
 from planbench.runtime.node import Caller, error_text, first_step_at
 from planbench.runtime.output import Prints
+from planbench.runtime.values import LARGE, Values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +35,6 @@ TURN: Final = 0.002
 """Seconds after which the workers give the loop a turn; a gap is about four of them."""
 SMALL: Final = 2_000
 """Elements up to which a source is opened on the loop."""
-LARGE: Final = 1_000_000
-"""Bytes above which facets are read off the loop."""
 GRACE: Final = 5.0
 """Seconds that a cancelled tool has to clean up before it is cancelled again."""
 PATIENCE: Final = 2
@@ -52,14 +50,16 @@ class Scheduler:
         self.nodes = compiled.nodes
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
-        self.prints = Prints(self.loop, self._printed)
-        self.caller = Caller(run, self.context, self.prints, self.threads)
         self.cap = compiled.plan.metadata.max_parallel_tasks
+        # None of these refers back to the scheduler: a run that is let go is freed at once,
+        # and not by a full collection, which stops a large process for a long moment.
+        self.pools = Pools(self.cap)
+        self.prints = Prints(self.loop, functools.partial(_printed, run))
+        self.caller = Caller(run, self.context, self.prints, self.pools.tools)
         self.limit = compiled.plan.metadata.execution_timeout
         self.free = self.cap
-        self._bodies = run.bodies
-        self.scope = Scope(self.artifact, self.ref)
-        self.written: dict[str, str] = {}
+        self.values = Values(run, memory, self.pools.aside)
+        self.scope = Scope(self.values.artifact, self.values.ref)
         self.stopping = False
         self.expired = False
         self._unmet = {node.id: node.needs for node in compiled.nodes.values()}
@@ -74,8 +74,6 @@ class Scheduler:
         self._failure: BaseException | None = None
         self._idle = 0
         self._hurried = False
-        self._threads: ToolThreads | None = None
-        self._aside: ToolThreads | None = None
         self.until = monotonic() + TURN
 
     # -- the whole run --------------------------------------------------------------
@@ -92,10 +90,9 @@ class Scheduler:
             if timer is not None:
                 timer.cancel()
             await self._stop()
-            for pool in (self._threads, self._aside):
-                if pool is not None:
-                    pool.close()
+            self.pools.close()
             self.prints.close()
+            self.fanouts.clear()
         if self._failure is not None:
             raise self._failure
         if self.expired:
@@ -107,7 +104,7 @@ class Scheduler:
 
     def left_running(self, node_id: str) -> int:
         """Tell how many calls of a node were given up and still run in a thread."""
-        return 0 if self._threads is None else self._threads.left(node_id)
+        return self.pools.left(node_id)
 
     async def _stop(self) -> None:
         """Cancel what is at work and see it end; a tool that swallows it is given up in the end."""
@@ -278,7 +275,7 @@ class Scheduler:
         kwargs = None
         try:
             args = node.resolve(self.scope)
-            digest = self.digest(node, args, None)
+            digest = self.values.digest(node, args, None)
             kwargs = node.validate(args)
             if node.tool.wants_idempotency_key:
                 kwargs["idempotency_key"] = f"{self.run.run_id}:{node.id}"
@@ -298,9 +295,12 @@ class Scheduler:
                 value = await self.caller.call(node, kwargs)
             nbytes = measure(value)
             if nbytes is None:
-                nbytes = await self.aside(lambda: measure(value, None))
-            facets = await self.facets(node, value, nbytes) if node.facets is not None else None
-            data = self._stored(node, digest, value, nbytes)
+                self.relay()
+                nbytes = await self.pools.aside(lambda: measure(value, None))
+            facets = (
+                await self.values.facets(node, value, nbytes) if node.facets is not None else None
+            )
+            data = self.values.store(node, digest, value, nbytes)
         except asyncio.CancelledError as error:
             if self.stopping:
                 raise
@@ -317,83 +317,18 @@ class Scheduler:
             self.run.emit(ev.NODE_FINISHED, data)
             self.finish(node, failed=False)
 
-    def _stored(
-        self, node: CompiledNode, digest: str | None, value: Any, nbytes: int
-    ) -> dict[str, Any]:
-        key = node.store_key
-        if key in self.written:
-            msg = f"the key {key!r} was taken by node {self.written[key]!r} in this run"
-            raise ValueError(msg)
-        self.written[key] = node.id
-        entry = self.memory.put(
-            key,
-            value,
-            node=node.id,
-            tool=node.tool.name,
-            nbytes=nbytes,
-            description=node.node.description or "",
-        )
-        self.run.bodies[node.id] = entry
-        return {
-            "node_id": node.id,
-            "status": "ok",
-            "key": key,
-            "version": entry.version,
-            "bytes": nbytes,
-            "entry_type": entry.entry_type,
-            "digest": digest,
-        }
-
     def _failed(self, node: CompiledNode, error: BaseException, *, called: bool) -> None:
         self.prints.flush()
         data = {"node_id": node.id, "error": error_text(error), "calls": int(called)}
         self.run.emit(ev.NODE_FAILED, data)
         self.finish(node, failed=True)
 
-    def _printed(self, node_id: str, text: str) -> None:
-        self.run.emit(ev.NODE_OUTPUT, {"node_id": node_id, "text": text})
-
-    async def facets(self, node: CompiledNode, value: Any, nbytes: int) -> dict[str, Any]:
-        """Read a value's facets, off the loop when it is large; what does not fit is a warning."""
-        reader = node.facets
-        assert reader is not None
-        found: dict[str, Any]
-        if nbytes > LARGE:
-            found, problems = await self.aside(lambda: reader.read(value))
-        else:
-            found, problems = reader.read(value)
-        for problem in problems:
-            text = f"facet left out: {problem}"[:300]
-            self.run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "warning": text})
-        return found
-
-    def digest(self, node: CompiledNode, args: dict[str, Any], item: Any) -> str | None:
-        """Give the digest of a call's arguments; results that it reads count by their version."""
-        if not node.arg_reads:
-            return digest_of(args)
-        bodies = self.run.bodies
-        versions: list[Any] = [self.memory.memory_id]
-        for read in node.arg_reads:
-            body = bodies[read]
-            if isinstance(body, list):
-                versions.append([None if e is None else (e.number, e.version) for e in body])
-            else:
-                versions.append(body.number)
-                versions.append(body.version)
-        if item is None:
-            return digest_of_plain(versions, node.written)
-        return digest_of([versions, item], node.written)
-
-    def bytes_of(self, node_id: str) -> int:
-        """Give the bytes that a node has stored in this run."""
-        return self.run.state.nodes[node_id].nbytes
-
     # -- fan-outs -------------------------------------------------------------------
 
     def _open(self, node: CompiledNode) -> None:
         each = node.node.for_each
         assert each is not None
-        source = self.artifact(each.source_node)
+        source = self.values.artifact(each.source_node)
         if type(source) is list and len(source) <= SMALL and node.select is None:
             self._spread(node, lambda: open_items(node, source))
         else:
@@ -402,12 +337,13 @@ class Scheduler:
     async def _open_aside(self, node: CompiledNode) -> None:
         each = node.node.for_each
         assert each is not None
-        source = self.artifact(each.source_node)
+        source = self.values.artifact(each.source_node)
         body = self.run.bodies[each.source_node]
         nbytes = LARGE + 1 if isinstance(body, list) else body.nbytes
         try:
             if nbytes > LARGE:
-                items = await self.aside(lambda: open_items(node, source))
+                self.relay()
+                items = await self.pools.aside(lambda: open_items(node, source))
             else:
                 items = open_items(node, source)
         except Exception as error:  # noqa: BLE001 - a path or source that does not fit is the node's error
@@ -437,20 +373,6 @@ class Scheduler:
         if fan in self.fanouts:
             self.fanouts.remove(fan)
 
-    # -- values ---------------------------------------------------------------------
-
-    def artifact(self, node_id: str) -> Any:
-        """Give the stored body of a node of this run; of a fan-out the list of its survivors."""
-        body = self._bodies[node_id]
-        if type(body) is list:
-            return [entry.view() for entry in body if entry is not None]
-        value = body.value  # type: ignore[union-attr]  # what is no list is an Entry
-        return value if type(value) in PLAIN else body.view()  # type: ignore[union-attr]  # as above
-
-    def ref(self, node_id: str) -> dict[str, Any]:
-        """Give the small ref of a node as a dict."""
-        return self.run.state.nodes[node_id].ref().model_dump(mode="json")
-
     def finish(self, node: CompiledNode, *, failed: bool) -> None:
         """Tell the dependents that a node has ended; behind a failure they are blocked."""
         for kid in node.kids:
@@ -464,15 +386,6 @@ class Scheduler:
             else:
                 self.ready.append(self.nodes[kid])
 
-    def threads(self) -> ToolThreads:
-        """Give the run's pool, made when the first plain function is called."""
-        if self._threads is None:
-            self._threads = ToolThreads(self.cap)
-        return self._threads
 
-    async def aside(self, function: Callable[[], Any]) -> Any:
-        """Do a piece of the engine's own work off the loop."""
-        if self._aside is None:
-            self._aside = ToolThreads(2, "planbench-aside")
-        self.relay()
-        return await self._aside.call(function)
+def _printed(run: Run, node_id: str, text: str) -> None:
+    run.emit(ev.NODE_OUTPUT, {"node_id": node_id, "text": text})

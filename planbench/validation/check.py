@@ -47,6 +47,7 @@ def check_plan(
             plan=made.plan,
             ok=all(issue.severity != "error" for issue in issues),
             issues=issues,
+            inferred=made.inferred,
             draft=made.partial_plan,
         )
 

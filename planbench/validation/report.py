@@ -12,7 +12,8 @@ class ValidationReport(BaseModel):
     """The answer of a check: the plan, whether it may run, and every issue.
 
     ``plan`` is there when the text is a plan, also when its tools are wrong; ``draft``
-    is what could be read of a broken one, to draw it.
+    is what could be read of a broken one, to draw it. ``inferred`` names, for each node
+    that leaves ``depends_on`` out, what it waits for because it reads it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -21,6 +22,7 @@ class ValidationReport(BaseModel):
     plan: SkipValidation[ExecutionPlan | None] = None
     ok: bool
     issues: list[ValidationIssue] = Field(default_factory=list)
+    inferred: dict[str, list[str]] = Field(default_factory=dict)
     draft: SkipValidation[ExecutionPlan | None] = Field(default=None, repr=False, exclude=True)
 
     def __str__(self) -> str:

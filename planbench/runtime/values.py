@@ -1,0 +1,114 @@
+"""The values of one run: results handed to arguments, stored, measured, digested."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from planbench import events as ev
+from planbench.memory.entries import PLAIN
+from planbench.runtime.digests import digest_of, digest_of_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from planbench.memory import WorkingMemory
+    from planbench.runtime.compiled import CompiledNode
+    from planbench.runtime.run import Run
+
+LARGE: Final = 1_000_000
+"""Bytes above which facets are read off the loop."""
+MAX_WARNING: Final = 300
+
+
+class Values:
+    """Reads and stores what the nodes of a run give; a run reads its own versions only.
+
+    ``aside`` does a piece of work off the loop.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        memory: WorkingMemory,
+        aside: Callable[[Callable[[], Any]], Awaitable[Any]],
+    ) -> None:
+        self._run = run
+        self._memory = memory
+        self._aside = aside
+        self._bodies = run.bodies
+        self.written: dict[str, str] = {}
+
+    def artifact(self, node_id: str) -> Any:
+        """Give the stored body of a node of this run; of a fan-out the list of its survivors."""
+        body = self._bodies[node_id]
+        if type(body) is list:
+            return [entry.view() for entry in body if entry is not None]
+        value = body.value  # type: ignore[union-attr]  # what is no list is an Entry
+        return value if type(value) in PLAIN else body.view()  # type: ignore[union-attr]  # as above
+
+    def ref(self, node_id: str) -> dict[str, Any]:
+        """Give the small ref of a node as a dict."""
+        return self._run.state.nodes[node_id].ref().model_dump(mode="json")
+
+    def store(
+        self, node: CompiledNode, digest: str | None, value: Any, nbytes: int
+    ) -> dict[str, Any]:
+        """Store a plain node's result; gives what is recorded. Raises ValueError for a key that is taken."""
+        key = node.store_key
+        if key in self.written:
+            msg = f"the key {key!r} was taken by node {self.written[key]!r} in this run"
+            raise ValueError(msg)
+        self.written[key] = node.id
+        entry = self._memory.put(
+            key,
+            value,
+            node=node.id,
+            tool=node.tool.name,
+            nbytes=nbytes,
+            description=node.node.description or "",
+        )
+        self._bodies[node.id] = entry
+        return {
+            "node_id": node.id,
+            "status": "ok",
+            "key": key,
+            "version": entry.version,
+            "bytes": nbytes,
+            "entry_type": entry.entry_type,
+            "digest": digest,
+        }
+
+    async def facets(self, node: CompiledNode, value: Any, nbytes: int) -> dict[str, Any]:
+        """Read a value's facets, off the loop when it is large; what does not fit is a warning."""
+        reader = node.facets
+        assert reader is not None
+        found: dict[str, Any]
+        if nbytes > LARGE:
+            found, problems = await self._aside(lambda: reader.read(value))
+        else:
+            found, problems = reader.read(value)
+        for problem in problems:
+            text = f"facet left out: {problem}"[:MAX_WARNING]
+            self._run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "warning": text})
+        return found
+
+    def digest(self, node: CompiledNode, args: dict[str, Any], item: Any) -> str | None:
+        """Give the digest of a call's arguments; results that it reads count by their version."""
+        if not node.arg_reads:
+            return digest_of(args)
+        bodies = self._bodies
+        versions: list[Any] = [self._memory.memory_id]
+        for read in node.arg_reads:
+            body = bodies[read]
+            if isinstance(body, list):
+                versions.append([None if e is None else (e.number, e.version) for e in body])
+            else:
+                versions.append(body.number)
+                versions.append(body.version)
+        if item is None:
+            return digest_of_plain(versions, node.written)
+        return digest_of([versions, item], node.written)
+
+    def bytes_of(self, node_id: str) -> int:
+        """Give the bytes that a node has stored in this run."""
+        return self._run.state.nodes[node_id].nbytes
