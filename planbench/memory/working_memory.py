@@ -65,6 +65,7 @@ class WorkingMemory:
         self._former: dict[str, list[Entry]] = {}
         self._keys: dict[int, str] = {}
         self._nodes: dict[str, str | _Items] = {}
+        self._callers: set[str] = set()
 
     def put(
         self,
@@ -149,6 +150,12 @@ class WorkingMemory:
         reads as an empty list.
         """
         self._nodes[node] = _Items()
+
+    def met(self, fingerprint: str) -> bool:
+        """Whether a tool of this fingerprint has stored items here before; remembers that it does now."""
+        known = fingerprint in self._callers
+        self._callers.add(fingerprint)
+        return known
 
     def peek(self, key: str) -> Entry | None:
         """Give the current entry of a key itself, or None; a node id is no key here."""

@@ -25,6 +25,7 @@ _PLAIN: Final = re.compile(r"[^\W\d_](?:[^:\#{}`\\\n]|:(?=[^\s])|(?<=\S)\#)*")
 _OLD_WORDS: Final = frozenset({"yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
 _ESCAPED: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _CONTROL: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_FLOW_SIGNS: Final = frozenset(",[]{}")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -45,6 +46,43 @@ def format_json(record: Any) -> str:
     Raises ValueError as ``format_yaml`` does, and for NaN.
     """
     return "".join(_json(record, 0)) + "\n"
+
+
+def entry_lines(head: str, value: Any) -> list[str]:
+    """Give the lines of one entry of a block map or list, from its ``key:`` or ``-`` on.
+
+    Raises ValueError as ``format_yaml`` does.
+    """
+    return list(_entry(head, value, 0))
+
+
+def key_text(name: str) -> str:
+    """Write the key of a map."""
+    return _key(name)
+
+
+def flow_text(value: Any, quote: str = "") -> str:
+    """Write a value on one line, as it may stand inside brackets.
+
+    A text is written in the quotes that are wanted where they can hold it. Raises
+    ValueError as ``format_yaml`` does.
+    """
+    return _flow(value, 0, quote)
+
+
+def _flow(value: Any, level: int, quote: str = "") -> str:
+    _check_level(level)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_key(key)}: {_flow(item, level + 1)}' for key, item in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_flow(item, level + 1) for item in value)}]"
+    if not isinstance(value, str):
+        return _inline(value)
+    if quote == "'" and value.isprintable():
+        return "'" + value.replace("'", "''") + "'"
+    if quote == '"':
+        return _double_quoted(value)
+    return _inline(value, quote_all=not _FLOW_SIGNS.isdisjoint(value))
 
 
 def _block(value: Any, level: int) -> Iterator[str]:
@@ -125,6 +163,11 @@ def _quoted(text: str) -> str:
     _check_text(text)
     if '"' in text and "'" not in text and text.isprintable():
         return f"'{text}'"
+    return _double_quoted(text)
+
+
+def _double_quoted(text: str) -> str:
+    _check_text(text)
     written = json.dumps(text, ensure_ascii=False)
     return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", written)
 

@@ -138,7 +138,9 @@ class Written:
             if kind is CollectionEndEvent or issubclass(kind, CollectionEndEvent):
                 self._close(event, *stack.pop())
                 continue
-            if not issubclass(kind, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent):
+            if not issubclass(
+                kind, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent
+            ):
                 continue
             piece = self._piece(event, kind, anchors, in_flow=bool(stack and stack[-1][0].flow))
             (stack[-1][1] if stack else top).append(piece)
@@ -146,9 +148,7 @@ class Written:
                 stack.append((piece, []))
         return top[0] if top else Piece("scalar", 0, 0, in_flow=False)
 
-    def _piece(
-        self, event: Any, kind: type, anchors: dict[str, Piece], *, in_flow: bool
-    ) -> Piece:
+    def _piece(self, event: Any, kind: type, anchors: dict[str, Piece], *, in_flow: bool) -> Piece:
         start, end = event.start_mark.index, event.end_mark.index
         if kind is AliasEvent:
             piece = Piece("alias", start, end, in_flow=in_flow)

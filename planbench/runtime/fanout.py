@@ -128,7 +128,7 @@ class FanOut:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._digests = sched.values.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
-        self._may_reuse = node.may_reuse and len(sched.memory) > 0
+        self._may_reuse = sched.memory.met(node.tool.fingerprint) and node.may_reuse
         self._plain_digests = self._digests and not node.arg_reads
         sched.run.bodies[node.id] = self.entries
         sched.memory.start_items(node.id)

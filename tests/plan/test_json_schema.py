@@ -108,7 +108,7 @@ def test_whatever_the_models_take_is_valid_in_full_and_in_short(plans, data):
     ],
 )
 def test_a_parameter_may_stand_where_the_model_lets_it(field):
-    record = plan(NODE, {**FAN, "store_as": "b.{index}"})
+    record = plan(NODE, {**copy.deepcopy(FAN), "store_as": "b.{index}"})
     at = record["nodes"][1]
     *path, last = field.split(".")
     for part in path:

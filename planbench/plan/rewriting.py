@@ -1,0 +1,208 @@
+"""Changes of a text at the places of its values; everything else stays as it is.
+
+What is removed or replaced leaves its comments behind, on lines of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from planbench.errors import LanguageError
+from planbench.plan.source import Edit, apply
+from planbench.plan.writer import entry_lines, flow_text, key_text
+
+if TYPE_CHECKING:
+    from planbench.plan.written import Comment, Entry, Piece, Written
+
+MAX_LINE: Final = 100
+
+_COLON: Final = re.compile(r"\s*:")
+_INDENT: Final = 2
+_STANDS: Final = "the text is laid out so that this place cannot be changed alone"
+
+
+class Rewriting:
+    """Gathers changes of one text. Each raises LanguageError where it cannot be made."""
+
+    def __init__(self, written: Written, *, json_only: bool = False) -> None:
+        self.written = written
+        self.json_only = json_only
+        self.edits: list[Edit] = []
+        self._inserted = 0
+
+    @property
+    def text(self) -> str:
+        """The text with all changes made."""
+        return apply(self.written.text, self.edits)
+
+    def put(self, start: int, end: int, text: str) -> None:
+        """Put a text in the place of another."""
+        self.edits.append(Edit(start, end, text))
+
+    # -- values -----------------------------------------------------------------------
+
+    def replace(self, key: Piece | None, piece: Piece, value: Any) -> None:
+        """Write another value in the place of one; items of lists have no key."""
+        one_line = self._one_line(piece, value)
+        if one_line is not None:
+            self.replace_by_text(key, piece, one_line)
+            return
+        head = self._after_key(key) if key is not None else self._after_dash(piece)
+        column = self.written.column(head - 1 if key is None else key.start)
+        first, *rest = entry_lines("-", value)
+        below = self._comment_behind(piece)
+        comments = self._comments(head, piece.end if below is None else below.end)
+        lines = [first[1:], *(" " * column + line if line else "" for line in rest)]
+        if len(comments) == 1 and not comments[0].own_line:
+            lines[0] += f"  {self._of(comments[0])}"
+        else:
+            self._lift(comments, head)
+        stop = piece.end if below is None else below.end
+        self.put(head, stop, self.written.line_break.join(lines))
+
+    def replace_by_text(self, key: Piece | None, piece: Piece, text: str) -> None:
+        """Put what is written on one line in the place of a value."""
+        if piece.kind in ("scalar", "alias") or piece.flow:
+            start = piece.start
+            if piece.start == piece.end:  # nothing was written
+                text = f" {text}"
+        else:
+            start = self._after_key(key) if key is not None else self._after_dash(piece)
+            text = f" {text}"
+        self._lift(self._comments(start, piece.end), start)
+        self.put(start, piece.end, text)
+
+    def _one_line(self, piece: Piece, value: Any) -> str | None:
+        """Write a value on one line, where it belongs on one."""
+        if self.json_only:
+            return json.dumps(value, ensure_ascii=False)
+        quote = piece.style if piece.style in ('"', "'") else ""
+        holds = isinstance(value, dict | list) and value
+        if piece.in_flow or (piece.flow and holds):
+            return flow_text(value, quote)
+        if holds or (isinstance(value, str) and "\n" in value and not quote):
+            return None
+        return flow_text(value, quote) if quote else entry_lines("-", value)[0][2:]
+
+    def remove(self, holder: Piece, entry: Entry) -> None:
+        """Take an entry out of a map."""
+        place = holder.entries.index(entry)
+        if holder.flow:
+            self._remove_from_flow(holder, place)
+            return
+        written = self.written
+        start = written.line_start(entry.key.start)
+        end = written.line_end(max(entry.value.end, entry.key.end))
+        indent = written.text[start : entry.key.start]
+        if indent.strip():  # it stands on the line of a dash, which stays
+            if place + 1 == len(holder.entries):
+                raise LanguageError(_STANDS)
+            after = holder.entries[place + 1].key.start
+            self._lift(self._comments(entry.key.start, after), entry.key.start)
+            self.put(entry.key.start, after, "")
+            return
+        comments = self._comments(entry.key.start, end)
+        stop = written.text.find("\n", end) + 1 or len(written.text)
+        lines = [f"{indent}{self._of(comment)}{written.line_break}" for comment in comments]
+        self.put(start, stop, "".join(lines))
+
+    def _remove_from_flow(self, holder: Piece, place: int) -> None:
+        entries = holder.entries
+        start, end = entries[place].key.start, entries[place].value.end
+        if place + 1 < len(entries):
+            end = entries[place + 1].key.start
+        elif place:
+            start = entries[place - 1].value.end
+        self._lift(self._comments(start, end), start)
+        self.put(start, end, "")
+
+    def insert(self, holder: Piece, name: str, value: Any, after: Entry | None = None) -> None:
+        """Write a new entry into a map, behind another one or at the end."""
+        after = after or (holder.entries[-1] if holder.entries else None)
+        key = json.dumps(name, ensure_ascii=False) if self.json_only else key_text(name)
+        if after is None or holder.flow:
+            inline = json.dumps(value, ensure_ascii=False) if self.json_only else flow_text(value)
+            if after is None:
+                if not holder.flow:
+                    raise LanguageError(_STANDS)
+                self.put(holder.start, holder.end, f"{{{key}: {inline}}}")
+            else:
+                self._insert_in_flow(after, f"{key}: {inline}")
+            return
+        column = self.written.column(after.key.start)
+        lines = entry_lines(f"{key}:", value)
+        if isinstance(value, list | dict) and value:
+            short = f"{key}: {flow_text(value)}"
+            lines = [short] if column + len(short) <= MAX_LINE else lines
+        at = self.written.line_end(max(after.value.end, after.key.end))
+        self._put_below(at, [" " * column + line if line else "" for line in lines])
+
+    def _insert_in_flow(self, after: Entry, text: str) -> None:
+        start = self.written.line_start(after.key.start)
+        indent = self.written.text[start : after.key.start]
+        gap = " " if indent.strip() else f"{self.written.line_break}{indent}"
+        at = max(after.value.end, after.key.end)
+        self.put(at, at, f",{gap}{text}")
+
+    def append(self, holder: Piece, value: Any) -> None:
+        """Write a new item at the end of a list."""
+        inline = json.dumps(value, ensure_ascii=False) if self.json_only else flow_text(value)
+        if not holder.items:
+            self.put(holder.start, holder.end, f"[{inline}]")
+            return
+        last = holder.items[-1]
+        if holder.flow:
+            start = self.written.line_start(last.start)
+            indent = self.written.text[start : last.start]
+            gap = " " if indent.strip() else f"{self.written.line_break}{indent}"
+            self.put(last.end, last.end, f",{gap}{inline}")
+            return
+        dash = self._after_dash(last) - 1
+        lines = entry_lines("-", value)
+        at = self.written.line_end(last.end)
+        self._put_below(
+            at, [" " * self.written.column(dash) + line if line else "" for line in lines]
+        )
+
+    def _put_below(self, at: int, lines: list[str]) -> None:
+        line_break = self.written.line_break
+        self.put(at, at, line_break + line_break.join(lines))
+
+    # -- places -----------------------------------------------------------------------
+
+    def _after_key(self, key: Piece) -> int:
+        colon = _COLON.match(self.written.text, key.end)
+        if colon is None:
+            raise LanguageError(_STANDS)
+        return colon.end()
+
+    def _after_dash(self, piece: Piece) -> int:
+        """Give the place behind the dash of an item that is written in a block."""
+        before = self.written.text[: piece.start].rstrip()
+        if not before.endswith("-"):
+            raise LanguageError(_STANDS)
+        return len(before)
+
+    # -- comments ---------------------------------------------------------------------
+
+    def _of(self, comment: Comment) -> str:
+        return self.written.text[comment.start : comment.end]
+
+    def _comments(self, start: int, end: int) -> list[Comment]:
+        return self.written.comments(start, end)
+
+    def _comment_behind(self, piece: Piece) -> Comment | None:
+        """Give the comment on the line on which a value ends."""
+        found = self._comments(piece.end, self.written.line_end(piece.end))
+        return found[0] if found else None
+
+    def _lift(self, comments: list[Comment], offset: int) -> None:
+        """Put comments above the line of an offset."""
+        if comments:
+            start = self.written.line_start(offset)
+            line = self.written.text[start:offset]
+            indent = line[: len(line) - len(line.lstrip())]
+            lines = [f"{indent}{self._of(c)}{self.written.line_break}" for c in comments]
+            self.put(start, start, "".join(lines))
