@@ -14,6 +14,7 @@ PlanbenchError
 │   ├── ToolNotAllowed
 │   └── ToolArgumentsInvalid
 ├── ArtifactNotFound          no such key in the working memory
+├── ArtifactRefused           a value that cannot be kept
 ├── FrameError                values that cannot stand in one table
 ├── RunError
 │   ├── RunRefused            the run never started; carries a code
@@ -170,6 +171,12 @@ class ArtifactNotFound(PlanbenchError, KeyError):
         if hint is None and self.near:
             hint = "near: " + ", ".join(self.near)
         super().__init__(f"nothing is stored under {key!r}", hint=hint)
+
+
+class ArtifactRefused(PlanbenchError, TypeError):
+    """Raised when a value cannot be kept as it is: it would come back different, or not at all."""
+
+    code = "artifact_refused"
 
 
 class FrameError(PlanbenchError, ValueError):

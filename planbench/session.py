@@ -361,7 +361,9 @@ def _table(run: Run, node_id: str) -> dict[str, Any] | None:
     shown = frame.iloc[:SHOWN_ROWS, :SHOWN_COLUMNS]
     return {
         "columns": [_shown(column) for column in shown.columns],
-        "rows": [[_shown(cell) for cell in row] for row in shown.itertuples(index=False, name=None)],
+        "rows": [
+            [_shown(cell) for cell in row] for row in shown.itertuples(index=False, name=None)
+        ],
         "n_rows": rows,
     }
 

@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench.checkpoints import MemoryStore
 from planbench.errors import CommandError, ConfigurationError
-from planbench.files import PlanFileStore
+from planbench.files import PlanFileStore, load_plan
 from planbench.memory import WorkingMemory
+from planbench.plan.model import ExecutionPlan
 from planbench.runtime import Engine
 from planbench.session import PlanSession
 from planbench.tools import ToolRegistry
-from planbench.validation import check_plan
+from planbench.validation import check_plan, registry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from planbench.checkpoints import CheckpointStore
-    from planbench.plan.model import ExecutionPlan, PlanRunManifest
+    from planbench.plan.model import PlanRunManifest
     from planbench.runtime import Run
     from planbench.validation import ValidationReport
+    from planbench.validation.given import Buildable
+
+    Source = str | Path | Mapping[str, Any] | ExecutionPlan | Buildable
 
 KEPT_RUNS: Final = 50
 KEPT_VALUES: Final = 10
@@ -40,7 +44,7 @@ class Workbench:
 
     def __init__(
         self,
-        registry: ToolRegistry | None = None,
+        registry: ToolRegistry | Iterable[Any] | None = None,
         memory: WorkingMemory | None = None,
         plans_dir: str | Path = "plans",
         *,
@@ -48,7 +52,7 @@ class Workbench:
         allowed_tools: Collection[str] | None = None,
         store: CheckpointStore | str | None = None,
     ) -> None:
-        self.registry = ToolRegistry() if registry is None else registry
+        self.registry = ToolRegistry() if registry is None else registry_of(registry)
         self.memory = WorkingMemory() if memory is None else memory
         self.plans = PlanFileStore(plans_dir)
         self.engine = Engine(
@@ -106,7 +110,7 @@ class Workbench:
 
     def check(
         self,
-        source: str | Path | Mapping[str, Any] | ExecutionPlan,
+        source: Source,
         params: Mapping[str, Any] | None = None,
     ) -> ValidationReport:
         """Check a plan against the tools as they are now; never raises on content."""
@@ -121,8 +125,9 @@ class Workbench:
         """Open a plan to be drawn, checked again with every change of a tool, and run."""
         return PlanSession(self, source, params, name)
 
-    async def start(self, plan: ExecutionPlan, params: Mapping[str, Any] | None = None) -> Run:
-        """Start a run on this loop; raises as Engine.start."""
+    async def start(self, plan: Source, params: Mapping[str, Any] | None = None) -> Run:
+        """Start a run on this loop; takes what ``load_plan`` takes, raises as Engine.start."""
+        plan, params = _loaded(plan, params)
         if not self._opened:
             await self.engine.open()
             self._opened = True
@@ -171,10 +176,19 @@ def set_workbench(workbench: Workbench) -> None:
         _workbench = workbench
 
 
+def _loaded(
+    plan: Source, params: Mapping[str, Any] | None
+) -> tuple[ExecutionPlan, Mapping[str, Any] | None]:
+    """Read what is no plan yet, its parameters put in so that errors name the lines."""
+    if isinstance(plan, ExecutionPlan):
+        return plan, params
+    return load_plan(plan, {} if params is None else params), None
+
+
 async def run_plan(
-    plan: ExecutionPlan,
+    plan: Source,
     *,
-    registry: ToolRegistry | None = None,
+    registry: ToolRegistry | Iterable[Any] | None = None,
     memory: WorkingMemory | None = None,
     store: CheckpointStore | str | None = None,
     params: Mapping[str, Any] | None = None,
@@ -183,9 +197,11 @@ async def run_plan(
 ) -> PlanRunManifest:
     """Run a plan to its end and give the manifest; nodes that fail are data in it.
 
-    Without a registry the tools are those of the workbench. Raises PlanInvalid and
-    RunRefused before anything is called. Whoever cancels the caller cancels the run.
+    The plan is anything that ``load_plan`` reads, ``registry`` may be a plain list of
+    functions; without one the tools are those of the workbench. Raises PlanLoadError,
+    PlanInvalid, ConfigurationError and RunRefused before anything is called. Whoever cancels the caller cancels the run.
     """
+    plan, params = _loaded(plan, params)
     registry = get_workbench().registry if registry is None else registry
     async with Engine(store, registry, memory, allowed_tools=allowed_tools, env=env) as engine:
         run = await engine.start(plan, params)
@@ -194,7 +210,7 @@ async def run_plan(
     return manifest
 
 
-def run_sync(plan: ExecutionPlan, **options: Any) -> PlanRunManifest:
+def run_sync(plan: Source, **options: Any) -> PlanRunManifest:
     """Run a plan from a script; takes what ``run_plan`` takes.
 
     Raises ConfigurationError where an event loop runs already, as in a notebook.

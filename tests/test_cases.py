@@ -71,7 +71,7 @@ class Tools:
         return CV.get()
 
     async def blocks(self, seconds: float):
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: ASYNC251 - the fault that is looked for
 
     async def raises_cancelled(self):
         raise asyncio.CancelledError
@@ -112,7 +112,7 @@ def tools():
 
 async def until(condition):
     async with asyncio.timeout(5):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.001)
 
 
@@ -156,7 +156,9 @@ def test_case_2_an_interrupted_run_ends_at_once_and_the_next_one_works(tools):
             await asyncio.wait([cell], timeout=2)
             assert cell.cancelled()
             assert run.status == "cancelled"
-            assert {n: s.status for n, s in run.state.nodes.items()} == dict.fromkeys("abc", "cancelled")
+            assert {n: s.status for n, s in run.state.nodes.items()} == dict.fromkeys(
+                "abc", "cancelled"
+            )
             assert run.state.nodes["a"].reason == run.state.nodes["b"].reason == "cancelled"
             assert "abandoned, thread still running" in run.state.nodes["c"].reason
             (record,) = await engine.store.runs()
@@ -186,7 +188,9 @@ def test_case_5_a_failed_run_in_the_background_names_node_and_tool_and_is_never_
 # 7: output of tasks and threads lands in the wrong cell
 
 
-def test_case_7_what_tools_print_is_in_the_log_of_their_node_and_not_in_the_other_cell(tools, capsys):
+def test_case_7_what_tools_print_is_in_the_log_of_their_node_and_not_in_the_other_cell(
+    tools, capsys
+):
     async def main():
         go_on = asyncio.Event()
 
@@ -345,14 +349,13 @@ def test_case_32_a_frame_as_a_parameter_is_refused_by_name_before_anything_is_ca
 
 
 def chain(length, tool="echo"):
-    return [
-        node(f"n{i}", tool, {"value": i}, [f"n{i - 1}"] if i else []) for i in range(length)
-    ]
+    return [node(f"n{i}", tool, {"value": i}, [f"n{i - 1}"] if i else []) for i in range(length)]
 
 
 @pytest.mark.parametrize("order", ["forward", "backward"])
 def test_case_41_a_chain_of_5000_nodes_is_checked_and_runs(tools, order):
     nodes = chain(5_000)
+
     async def echo(value=None):
         tools.calls.append(value)
 
@@ -408,7 +411,9 @@ def test_case_41_arguments_nested_2000_deep_are_a_clear_error(tools):
     assert not isinstance(raised.value, RecursionError)
 
 
-def test_case_41_an_artifact_nested_5000_deep_is_kept_and_fails_only_where_it_must_be_written(tools):
+def test_case_41_an_artifact_nested_5000_deep_is_kept_and_fails_only_where_it_must_be_written(
+    tools,
+):
     def deep():
         return nested(5_000)
 

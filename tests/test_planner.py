@@ -193,6 +193,7 @@ def test_an_answer_without_text_is_refused():
             'So:\n{"steps": [{"id": "a", "description": "x", §"cost": §NaN}]}',
             [("unknown_field", "a"), ("invalid_number", None)],
         ),
+        ('{"steps": [{"id": "a", "description": §-Infinity}]}', [("invalid_number", None)]),
         ('{"steps": [{"id": §01, "description": "x"}]}', [("invalid_number", None)]),
         ('{"steps": §"[{}]"}', [("bad_field", None)]),
         (

@@ -210,7 +210,11 @@ def test_a_session_that_was_opened_before_the_loop_is_told_on_the_loop_it_was_su
 
 def test_no_tool_is_called_for_a_check(bench):
     called = []
-    bench.registry.register(Tool.from_function(lambda value: called.append(value), name="work"))
+
+    def work(value):
+        called.append(value)
+
+    bench.registry.register(work)
     session = bench.session(TEXT)
     session.validate()
     bench.registry.remove("source")
@@ -276,7 +280,9 @@ def test_a_plan_that_lacks_its_parameters_is_not_started(bench):
 def test_cancel_ends_the_latest_run_from_any_thread(bench):
     async def main():
         bench.registry.register(Tool.from_function(asyncio.sleep, name="sleep"))
-        plan = ExecutionPlan(name="p", objective="o", nodes=[PlanNode(id="a", tool="sleep", args={"delay": 60})])
+        plan = ExecutionPlan(
+            name="p", objective="o", nodes=[PlanNode(id="a", tool="sleep", args={"delay": 60})]
+        )
         session = bench.session(plan)
         session.cancel()  # nothing runs: nothing happens
         run = await session.start()
@@ -496,7 +502,17 @@ def test_details_of_an_unknown_node_are_a_key_error(bench):
 
 @pytest.mark.parametrize(
     "line",
-    ["args: 7", "depends_on: {a: b}", "when: [1]", "for_each: text", "retry: 9", "timeout: soon", "store_as: 5", "description: [x]", "facets: 1"],
+    [
+        "args: 7",
+        "depends_on: {a: b}",
+        "when: [1]",
+        "for_each: text",
+        "retry: 9",
+        "timeout: soon",
+        "store_as: 5",
+        "description: [x]",
+        "facets: 1",
+    ],
 )
 def test_details_and_view_of_a_broken_node_are_still_there(bench, line):
     text = f"name: p\nobjective: o\nnodes:\n  - id: a\n    tool: source\n    {line}\n"
@@ -511,7 +527,9 @@ def test_details_and_view_of_a_broken_node_are_still_there(bench, line):
 def test_details_of_a_large_table_show_its_beginning(bench):
     frame = pd.DataFrame({f"column {i} {'x' * 300}": range(1_000) for i in range(50)})
     bench.registry.register(Tool.from_function(lambda n: frame, name="source"))
-    plan = ExecutionPlan(name="p", objective="o", nodes=[PlanNode(id="a", tool="source", args={"n": 1})])
+    plan = ExecutionPlan(
+        name="p", objective="o", nodes=[PlanNode(id="a", tool="source", args={"n": 1})]
+    )
 
     async def main():
         session = bench.session(plan)
@@ -590,7 +608,9 @@ def test_no_value_of_a_tool_breaks_the_details(bench, value, fan):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+    ),
     max_leaves=10,
 )
 

@@ -122,7 +122,9 @@ def test_the_latest_fifty_runs_are_kept_with_their_journals(bench):
         assert len(bench.runs) == KEPT_RUNS
         assert first not in bench.runs
         store = bench.engine.store
-        assert [record.run_id for record in await store.runs()] == [run.run_id for run in bench.runs]
+        assert [record.run_id for record in await store.runs()] == [
+            run.run_id for run in bench.runs
+        ]
         assert await store.read(first.run_id) == []
         with pytest.raises(CommandError):
             bench.run(first.run_id)
@@ -343,7 +345,12 @@ def test_run_plan_takes_parameters_a_store_and_what_is_allowed():
     async def main():
         manifest = await run_plan(wanting, registry=registry, params={"x": 1}, store=store)
         assert [record.run_id for record in await store.runs()] == [manifest.run_id]
-        for options in ({}, {"params": {}}, {"params": {"y": 1}}, {"params": {"x": 1}, "allowed_tools": []}):
+        for options in (
+            {},
+            {"params": {}},
+            {"params": {"y": 1}},
+            {"params": {"x": 1}, "allowed_tools": []},
+        ):
             with pytest.raises(PlanInvalid):
                 await run_plan(wanting, registry=registry, **options)
         with pytest.raises(ConfigurationError):
@@ -356,7 +363,9 @@ def test_whoever_cancels_run_plan_cancels_the_run():
     store = MemoryStore()
 
     async def main():
-        task = asyncio.create_task(run_plan(plan("wait"), registry=ToolRegistry([wait]), store=store))
+        task = asyncio.create_task(
+            run_plan(plan("wait"), registry=ToolRegistry([wait]), store=store)
+        )
         await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

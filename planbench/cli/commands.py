@@ -16,7 +16,7 @@ from planbench.errors import CommandError, PlanInvalid
 from planbench.render.dot import dot_source
 from planbench.render.svg import draw
 from planbench.render.text import as_text
-from planbench.validation import check_plan
+from planbench.validation import check_plan, read_text
 from planbench.workbench import Workbench
 
 if TYPE_CHECKING:
@@ -46,14 +46,16 @@ class Unequipped(Workbench):
 
 def validate(options: argparse.Namespace) -> int:
     """Check the plan; every finding is a line ``file:line:column: severity: message``."""
-    report = _session(_workbench(options), options).report
+    session = _session(_workbench(options), options)
+    report = session.report
     screen = output()
     if options.json:
         screen.write(json.dumps(_record(report), indent=2, ensure_ascii=False) + "\n")
         return FINE if report.ok else WRONG
+    called = _called(session, options)
     for issue in report.issues:
-        screen.line(_finding(issue, options.plan))
-    screen.line(f"{options.plan}: {_counted(report)}")
+        screen.line(_finding(issue, called))
+    screen.line(f"{called}: {_counted(report)}")
     return FINE if report.ok else WRONG
 
 
@@ -70,9 +72,10 @@ def run(options: argparse.Namespace) -> int:
             "nobody named the tools of the plan",
             hint="add --tools MODULE, or [tool.planbench] tools = [...] to pyproject.toml",
         )
-    _refuse_invalid(session, options.plan)
+    called = _called(session, options)
+    _refuse_invalid(session, called)
     for issue in session.report.issues:
-        errors().line(_finding(issue, options.plan))
+        errors().line(_finding(issue, called))
     screen = errors() if on_output else output()
     finished, signalled = execute(workbench, session, screen)
     code = verdict(finished, strict=options.strict, allow_errors=options.allow_errors)
@@ -95,9 +98,10 @@ def render(options: argparse.Namespace) -> int:
     check_writable(file)
     session = _session(_workbench(options), options)
     view = session.view()
+    called = _called(session, options)
     if view is None:
-        _refuse_invalid(session, options.plan)
-        raise CommandError(f"there is nothing to draw in {options.plan}")
+        _refuse_invalid(session, called)
+        raise CommandError(f"there is nothing to draw in {called}")
     if file.suffix == ".html":
         text = session_page(session)
     elif file.suffix == ".dot":
@@ -108,7 +112,7 @@ def render(options: argparse.Namespace) -> int:
     output().line(f"wrote {file}")
     if session.report.ok:
         return FINE
-    block(f"{options.plan}: {_counted(session.report)}", _findings(session.report, options.plan))
+    block(f"{called}: {_counted(session.report)}", _findings(session.report, called))
     return WRONG
 
 
@@ -135,8 +139,15 @@ def _source(plan: str, workbench: Workbench) -> str | Path:
         return sys.stdin.read()
     path = Path(plan)
     if path.suffix in PLAN_FILES or len(path.parts) > 1:
-        return path
+        # a pipe, as <(...) is one, gives its text once, and a plan is checked more than once
+        regular = path.is_file() or path.is_dir() or not path.exists()
+        return path if regular else read_text(path)
     return workbench.plans.path(plan)
+
+
+def _called(session: PlanSession, options: argparse.Namespace) -> str:
+    """Give what findings name as their place: the file of the plan where there is one."""
+    return str(session.source) if isinstance(session.source, Path) else options.plan
 
 
 def _params(written: list[str]) -> dict[str, Any]:

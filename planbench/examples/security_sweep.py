@@ -26,6 +26,9 @@ from typing_extensions import TypedDict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+# the tools, so that the module itself is a source of tools: --tools planbench.examples.security_sweep
+__all__ = ["compare_scans", "map_report_to_soc2", "s3_filter_reports", "s3_get_latest_report"]
+
 DATA: Final = Path(__file__).parent / "data" / "prowler_sweep"
 PLAN: Final = Path(__file__).parent / "daily_security_sweep.yaml"
 
@@ -171,6 +174,10 @@ def sweep_tools(data: Path = DATA, *, latency: float = 0.0) -> list[Callable[...
         return map_controls(diff["new"], _rows(json.loads(content), "controls", CONTROLS))
 
     return [s3_filter_reports, s3_get_latest_report, compare_scans, map_report_to_soc2]
+
+
+tools: Final = sweep_tools()
+s3_filter_reports, s3_get_latest_report, compare_scans, map_report_to_soc2 = tools
 
 
 def scan_dates(data: Path = DATA) -> list[str]:

@@ -91,15 +91,10 @@ def _check_ref(name: str, ref: str) -> None:
 
 
 def _commit(plans_dir: Path, ref: str) -> str:
-    try:
-        said = _git(plans_dir, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-    except _GitFailed as error:
-        if error.returncode != 1:
-            raise
-        raise PlanLoadError(
-            f"git knows no commit {ref!r}", hint="see: git branch --all, git tag"
-        ) from error
-    commit = said.decode("ascii", "replace").strip()
+    done = _called(plans_dir, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+    if done.returncode == 1:
+        raise PlanLoadError(f"git knows no commit {ref!r}", hint="see: git branch --all, git tag")
+    commit = _answer(plans_dir, done).decode("ascii", "replace").strip()
     if not _COMMIT.fullmatch(commit):
         raise PlanLoadError(f"git knows no single commit {ref!r}")
     return commit
@@ -117,15 +112,22 @@ def _listed(plans_dir: Path, commit: str) -> list[Blob]:
     return blobs
 
 
-class _GitFailed(PlanLoadError):
-    """Raised when git ends with another code than 0."""
-
-    def __init__(self, message: str, returncode: int) -> None:
-        super().__init__(message, hint="a git ref needs a plans folder inside a git work tree")
-        self.returncode = returncode
-
-
 def _git(folder: Path, *arguments: str) -> bytes:
+    return _answer(folder, _called(folder, *arguments))
+
+
+def _answer(folder: Path, done: subprocess.CompletedProcess[bytes]) -> bytes:
+    """Give what git wrote; raises PlanLoadError when it ended with another code than 0."""
+    if done.returncode == 0:
+        return done.stdout
+    said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+    message = f"git: {said[:_SAID] or done.returncode}"
+    if "not a git repository" in said:
+        message = f"the plans folder {folder.name!r} is in no git work tree"
+    raise PlanLoadError(message, hint="a git ref needs a plans folder inside a git work tree")
+
+
+def _called(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     program = shutil.which("git")
     if program is None:
         raise PlanLoadError(
@@ -133,7 +135,7 @@ def _git(folder: Path, *arguments: str) -> bytes:
         )
     kept = {key: value for key, value in os.environ.items() if key not in _OUTER}
     try:
-        done = subprocess.run(  # noqa: S603 - no shell; the ref is checked, and no path is given
+        return subprocess.run(  # noqa: S603 - no shell; the ref is checked, and no path is given
             [program, *arguments],
             cwd=folder,
             env=kept | _QUIET,
@@ -146,11 +148,3 @@ def _git(folder: Path, *arguments: str) -> bytes:
         raise PlanLoadError(f"git gave no answer within {_TIMEOUT:g} s") from error
     except (OSError, ValueError) as error:
         raise PlanLoadError(f"git cannot be started: {error}") from error
-    if done.returncode == 0:
-        return done.stdout
-    said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-    if "not a git repository" in said:
-        raise _GitFailed(
-            f"the plans folder {folder.name!r} is in no git work tree", done.returncode
-        )
-    raise _GitFailed(f"git: {said[:_SAID] or done.returncode}", done.returncode)

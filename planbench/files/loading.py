@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planbench.errors import PlanInvalid, PlanLoadError
 from planbench.plan.collector import paused_collector
-from planbench.plan.document import read_document
 from planbench.plan.draft import draft
-from planbench.plan.parameters import bind_document
-from planbench.validation import read_text
+from planbench.plan.model import ExecutionPlan
+from planbench.plan.parameters import bind, bind_document
+from planbench.validation import built, document_of, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from planbench.plan.issues import ValidationIssue
-    from planbench.plan.model import ExecutionPlan
+    from planbench.validation.given import Buildable
 
 
-def load_plan(source: str | Path, params: Mapping[str, Any] | None = None) -> ExecutionPlan:
+def load_plan(
+    source: str | Path | Mapping[str, Any] | ExecutionPlan | Buildable,
+    params: Mapping[str, Any] | None = None,
+) -> ExecutionPlan:
     """Read a plan: a str is text, a Path is a file.
 
+    A map is the record of one, and an object with ``build()`` is asked for its plan.
     Without ``params`` a plan that takes parameters comes as it is written; with them,
     also with ``{}``, they are put in. Raises PlanInvalid with every issue of the content,
     and PlanLoadError where there is nothing to read.
     """
-    if isinstance(source, Path):
-        return read_plan_file(source, params)
-    return plan_of(source, params)
+    given = built(source)
+    if isinstance(given, ExecutionPlan):
+        return given if params is None else bind(given, params)
+    if isinstance(given, Path):
+        return read_plan_file(given, params)
+    return plan_of(given, params)
 
 
 def read_plan_file(path: Path, params: Mapping[str, Any] | None = None) -> ExecutionPlan:
@@ -37,15 +43,15 @@ def read_plan_file(path: Path, params: Mapping[str, Any] | None = None) -> Execu
 
 
 def plan_of(
-    text: Any, params: Mapping[str, Any] | None = None, path: Path | str | None = None
+    source: Any, params: Mapping[str, Any] | None = None, path: Path | str | None = None
 ) -> ExecutionPlan:
-    """Read a text as ``load_plan`` does; errors name the ``path`` that it came from."""
-    if not isinstance(text, str):
-        kind = type(text).__name__
+    """Read a text or a record as ``load_plan`` does; errors name the ``path`` that it came from."""
+    if not isinstance(source, str | Mapping):
+        kind = type(source).__name__
         raise PlanLoadError(f"a plan is read from text (str) or a file (Path), not from {kind}")
     issues: list[ValidationIssue] = []
     with paused_collector():
-        document = read_document(text)
+        document = document_of(source)
         if params is not None:
             document, issues = bind_document(document, params)
         made = draft(document)

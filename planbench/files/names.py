@@ -49,7 +49,12 @@ def read_wanted(text: Any) -> Wanted:
 
 def check_name(name: Any) -> None:
     """Refuse what is no bare name of a plan."""
-    if not isinstance(name, str) or not name or len(name) > _MAX_NAME or not name.isprintable():
+    if isinstance(name, str) and len(name) > _MAX_NAME:
+        raise PlanLoadError(
+            f"a plan's name has at most {_MAX_NAME} characters, and this one has {len(name)}",
+            hint="for text that is a plan itself: load_plan(text)",
+        )
+    if not isinstance(name, str) or not name or not name.isprintable():
         raise PlanLoadError(f"a plan's name is plain text, not {str(name)[:60]!r}")
     if name.startswith(".") or any(sign in name for sign in "/\\:"):
         raise PlanLoadError(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from planbench.errors import PlanInvalid, PlanLoadError
+from planbench.errors import ConfigurationError, PlanInvalid, PlanLoadError
 from planbench.files.atomic import write_whole
 from planbench.files.entries import PlanEntry
 from planbench.files.git import read_committed
@@ -26,6 +27,7 @@ from planbench.files.names import (
 from planbench.files.versions import Versions
 from planbench.plan.diff import diff_plans
 from planbench.plan.model import ExecutionPlan
+from planbench.plan.source import shown
 from planbench.plan.structure import suggestion
 from planbench.validation import read_text
 
@@ -51,6 +53,11 @@ class PlanFileStore:
     """
 
     def __init__(self, plans_dir: str | Path) -> None:
+        if not isinstance(plans_dir, str | os.PathLike):
+            raise ConfigurationError(
+                f"plans_dir is the path of a folder, not {shown(plans_dir)}",
+                hint='write: plans_dir="plans"',
+            )
         self.plans_dir = Path(plans_dir)
 
     def load(self, name: str, params: Mapping[str, Any] | None = None) -> ExecutionPlan:
@@ -153,14 +160,13 @@ class PlanFileStore:
         A folder that is not there has none. Raises PlanLoadError when it cannot be read.
         """
         entries = []
-        for name, paths in sorted(self._files().items()):
+        for name, paths in sorted(self._listed(self._files()).items()):
             entry = PlanEntry(name, paths[0])
             if len(paths) > 1:
                 entry.error = (
                     f"the name is not plain: there are {' and '.join(p.name for p in paths)}"
                 )
-            if all(map(self._is_inside, paths)):
-                entries.append(entry)
+            entries.append(entry)
         return entries
 
     def _read(self, name: str) -> tuple[str, Path | str]:
@@ -211,7 +217,7 @@ class PlanFileStore:
                 f"the name {name!r} is not plain: there are {names}", hint="rename one of them"
             )
         if not found:
-            raise PlanLoadError(f"there is no plan {name!r}", hint=self._near(name, files))
+            raise PlanLoadError(f"there is no plan {name!r}", hint=self._near(name, self._listed(files)))
         if not self._is_inside(found[0]):
             raise PlanLoadError(f"the file of plan {name!r} leads out of the plans folder")
         return found[0]
@@ -234,6 +240,10 @@ class PlanFileStore:
             ) from error
         return files
 
+    def _listed(self, files: Mapping[str, Paths]) -> dict[str, Paths]:
+        """Leave out the plans of which a file leads out of the folder."""
+        return {name: paths for name, paths in files.items() if all(map(self._is_inside, paths))}
+
     def _is_inside(self, path: Path) -> bool:
         try:
             return path.resolve().is_relative_to(self.plans_dir.resolve())
@@ -248,6 +258,8 @@ class PlanFileStore:
         near = suggestion(name, known)
         if near:
             return near
+        if not self.plans_dir.exists():
+            return f"there is no folder {str(self.plans_dir)!r} here; saving a plan makes it"
         more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
         return f"the folder {self.plans_dir.name!r} has {', '.join(known[:_SHOWN]) or 'no plans'}{more}"
 

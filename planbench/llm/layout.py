@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from planbench.llm.loose_json import WRAPPER
 from planbench.plan.document import read_document
+from planbench.plan.model import ExecutionPlan
+from planbench.plan.steps import StepPlan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -17,9 +19,7 @@ FENCE: Final = re.compile(
     r"^(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})(?P<info>[^`\r\n]*)\r?\n?", re.MULTILINE
 )
 
-_HEAD_KEYS: Final = frozenset(
-    {"nodes", "steps", WRAPPER, "name", "objective", "metadata", "params", "provenance"}
-)
+_HEAD_KEYS: Final = frozenset({*ExecutionPlan.model_fields, *StepPlan.model_fields, WRAPPER})
 _THINKS: Final = re.compile(rf"\s*<({THOUGHTS})>")
 _HAS_THOUGHT: Final = re.compile(rf"^</({THOUGHTS})>[ \t]*$", re.MULTILINE)
 _LINE: Final = re.compile(r"^([ \t]*)(```|~~~|[^ \t\r\n])", re.MULTILINE)

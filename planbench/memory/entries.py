@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from planbench.errors import ArtifactRefused
 from planbench.memory.frames import view
 from planbench.memory.sizes import format_bytes
-from planbench.plan.shapes import is_frame, is_series
+from planbench.plan.shapes import a, is_frame, is_series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,6 +161,13 @@ def entry_type_of(value: Any) -> EntryType:
     ``content``, as a map or an object; ``json`` a dict, list, number, bool or None.
     A tuple, set or array is an ``object``: JSON would change it.
     """
+    try:
+        return _kind(value)
+    except Exception:  # noqa: BLE001 - a proxy may raise at any attribute, and is an object then
+        return "object"
+
+
+def _kind(value: Any) -> EntryType:
     kind: EntryType = "object"
     if isinstance(value, str):
         kind = "text"
@@ -178,7 +186,10 @@ def entry_type_of(value: Any) -> EntryType:
 
 def shape_of(value: Any) -> tuple[int | None, int | None]:
     """Give the rows and columns of a value, None where it has none."""
-    shape = getattr(value, "shape", None)
+    try:
+        shape = getattr(value, "shape", None)
+    except Exception:  # noqa: BLE001 - as in entry_type_of
+        return None, None
     if isinstance(shape, tuple) and shape and all(isinstance(size, int) for size in shape):
         if is_series(value):
             return shape[0], 1
@@ -188,3 +199,13 @@ def shape_of(value: Any) -> tuple[int | None, int | None]:
 
 def _is_role(value: Any) -> bool:
     return isinstance(value, str) and value in _ROLES
+
+
+def kept(key: str, value: Any) -> Any:
+    """Give a value as it is kept; raises ArtifactRefused for what can be read only once."""
+    if hasattr(type(value), "__next__") or hasattr(type(value), "__anext__"):
+        name = type(value).__name__
+        raise ArtifactRefused(
+            f"{key!r} is {a(name)}, which can be read only once: return a list of what it gives"
+        )
+    return view(value)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import secrets
 from copy import copy
-from fnmatch import fnmatchcase
 from operator import itemgetter
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import ArtifactNotFound, ConfigurationError
 from planbench.memory.catalog import catalog_frame, catalog_html
-from planbench.memory.entries import ENTRY_TYPES, PLAIN, Entry, items_info
-from planbench.memory.frames import to_frame, view
+from planbench.memory.entries import ENTRY_TYPES, PLAIN, Entry, items_info, kept
+from planbench.memory.frames import to_frame
+from planbench.memory.selection import family, is_pattern, matches, words
 from planbench.memory.sizes import format_bytes, measure
 from planbench.memory.tables import concat_entries, read_entry
 
@@ -107,7 +107,7 @@ class WorkingMemory:
         later run can be recognised.
         """
         if type(value) not in PLAIN:
-            value = view(value)
+            value = kept(key, value)
         former = self._current.get(key)
         if former is None:
             self._count = number = self._count + 1
@@ -228,22 +228,27 @@ class WorkingMemory:
 
         A node id gives the keys of its items, in item order.
         """
-        if not _is_pattern(pattern):
+        if not is_pattern(pattern):
             return [entry.key for entry in self.entries(pattern)]
-        return [key for key in list(self._current) if _matches(key, pattern)]
+        return [key for key in list(self._current) if matches(key, pattern)]
 
     def entries(self, pattern: str = "*") -> list[Entry]:
-        """Give the current entries of a key, a node or a pattern, each fan-out in item order."""
-        if not _is_pattern(pattern):
+        """Give the current entries of a key, a node or a pattern, each fan-out in item order.
+
+        A pattern leaves out what a node stored in an earlier run and not in its latest:
+        rows of two runs never mix.
+        """
+        if not is_pattern(pattern):
             found = self._find(pattern)
             if found is None:
                 return []
             return [found] if isinstance(found, Entry) else found
-        matched = [e for e in list(self._current.values()) if _matches(e.key, pattern)]
+        held = list(self._current.values())
+        matched = [e for e in held if matches(e.key, pattern) and not self._is_left(e)]
         places: dict[str, int] = {}
         for entry in matched:
-            places.setdefault(_family(entry), len(places))
-        return sorted(matched, key=lambda entry: (places[_family(entry)], entry.index or 0))
+            places.setdefault(family(entry), len(places))
+        return sorted(matched, key=lambda entry: (places[family(entry)], entry.index or 0))
 
     def search(self, text: str, entry_type: EntryType | None = None) -> list[EntryInfo]:
         """Find entries whose key, node, tool or description holds a text, in any case."""
@@ -252,12 +257,13 @@ class WorkingMemory:
                 f"there is no entry type {entry_type!r}",
                 hint=f"write one of {', '.join(ENTRY_TYPES)}",
             )
+        _require_words(text)
         wanted = text.casefold()
         return [
             entry.info()
             for entry in list(self._current.values())
             if entry_type in (None, entry.entry_type)
-            and any(wanted in (said or "").casefold() for said in _words(entry))
+            and any(wanted in (said or "").casefold() for said in words(entry))
         ]
 
     def info(self, key: str) -> EntryInfo:
@@ -340,9 +346,9 @@ class WorkingMemory:
 
     def _find(self, name: str) -> Entry | list[Entry] | None:
         entry = self._current.get(name)
-        if entry is not None:
-            return entry
         members = self._nodes.get(name)
+        if entry is not None and (members is None or not self._is_left(entry)):
+            return entry
         if members is None:
             return None
         if not isinstance(members, _Items):
@@ -350,6 +356,13 @@ class WorkingMemory:
         ordered = sorted(members.items(), key=itemgetter(1))
         found = (self._current.get(key) for key, _ in ordered)
         return [entry for entry in found if entry is not None]
+
+    def _is_left(self, entry: Entry) -> bool:
+        """Whether the entry's node has stored something else since, in a later run."""
+        members = None if entry.node is None else self._nodes.get(entry.node)
+        if isinstance(members, _Items):
+            return entry.key not in members
+        return members is not None and members != entry.key
 
     def _join_items(self, node: str) -> _Items:
         items = self._nodes.get(node)
@@ -398,22 +411,3 @@ class WorkingMemory:
 def _require_text(key: object) -> None:
     if not isinstance(key, str):
         raise TypeError(f"a key is text, not {type(key).__name__}")
-
-
-def _is_pattern(text: str) -> bool:
-    return any(mark in text for mark in "*?[")
-
-
-def _matches(key: str, pattern: str) -> bool:
-    return key == pattern or fnmatchcase(key, pattern)
-
-
-def _family(entry: Entry) -> str:
-    """What an entry is sorted with: the items of one fan-out belong together."""
-    if entry.index is None or entry.node is None:
-        return f"key {entry.key}"
-    return f"node {entry.node}"
-
-
-def _words(entry: Entry) -> tuple[str | None, ...]:
-    return entry.key, entry.node, entry.tool, entry.description

@@ -52,8 +52,6 @@ CANCEL_SECONDS: Final = 0.8
 """How long an interrupted cell waits until its run is on record as cancelled."""
 
 
-
-
 @magics_class
 class PlanMagics(Magics):
     """The magics of one shell; ``%config PlanMagics`` shows what can be set."""

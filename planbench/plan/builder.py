@@ -34,6 +34,7 @@ from planbench.plan.options import (
 from planbench.plan.parameters import bind_document
 from planbench.plan.paths import compile_path
 from planbench.plan.plain import plain
+from planbench.plan.short_guards import lengthened, names_of
 from planbench.plan.structure import suggestion
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class Plan:
         }
         self._handles: dict[str, ParamHandle] = {}
         self._nodes: list[dict[str, Any]] = []
+        self._facets: dict[str, Any] = {}
         self._ids: dict[str, int] = {}
 
     def __enter__(self) -> Self:
@@ -227,19 +229,16 @@ class Plan:
         return self._put("delegate", record, written(**options), args, None)
 
     def node(self, node: Mapping[str, Any] | PlanNode, /) -> NodeHandle:
-        """Add a node by its fields as a file has them; without depends_on it is what is read."""
+        """Add a node by its fields as a file has them, in the long form or in short."""
         if isinstance(node, PlanNode):
             fields = node.model_dump(by_alias=True, exclude_unset=True, warnings=False)
-            fields.setdefault("depends_on", [])
+            fields["depends_on"] = node.depends_on
         else:
             fields = dict(node)
         record = self._plain(fields, "the node", has_item=bool(fields.get("for_each")))
         base = str(record.get("tool") or record.get("type") or "node")
         record["id"] = self._new_id(base, record.get("id"))
-        if "depends_on" not in record:
-            record["depends_on"] = edges(record)
-        self._nodes.append({"id": record["id"], **record})
-        return NodeHandle(self, record["id"])
+        return self._keep({"id": record["id"], **record})
 
     # -- the plan that comes out ------------------------------------------------------
 
@@ -313,7 +312,7 @@ class Plan:
         if each is not None:
             record["for_each"] = each
         if "when" in options:
-            options["when"] = guard_text(options["when"])
+            options["when"] = lengthened(guard_text(options["when"]), names_of(self._facets))
         if "facets" in options or "max_group_keys" in options:
             options["facets"] = facets_record(
                 options.get("facets"), options.pop("max_group_keys", None)
@@ -322,14 +321,17 @@ class Plan:
             options["retry"] = retry_record(options["retry"])
         record = self._plain({**record, **options}, base, has_item=each is not None)
         record["id"] = self._new_id(base, wanted)
-        if needs is None:
-            needs = dict.fromkeys([*edges(record), *map(self._node_id, after)])
-        elif after:
-            raise LanguageError(f"{base}: give after or depends_on, not both")
-        found = [need if isinstance(need, str) else self._node_id(need) for need in needs]
-        if found:
-            record["depends_on"] = found
-        self._nodes.append({key: record[key] for key in sorted(record, key=_ORDER.index)})
+        if needs is not None:
+            if after:
+                raise LanguageError(f"{base}: give after or depends_on, not both")
+            record["depends_on"] = list(map(self._node_id, needs))
+        elif found := dict.fromkeys([*edges(record), *map(self._node_id, after)]):
+            record["depends_on"] = list(found)
+        return self._keep({key: record[key] for key in sorted(record, key=_ORDER.index)})
+
+    def _keep(self, record: dict[str, Any]) -> NodeHandle:
+        self._nodes.append(record)
+        self._facets[record["id"]] = record.get("facets")
         return NodeHandle(self, record["id"])
 
     def _node_id(self, need: Any) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from planbench.errors import ConfigurationError
 from planbench.plan.diff_markdown import markdown
 from planbench.plan.diff_text import summary, text, title
 from planbench.plan.matching import find_renames, moved_nodes
@@ -13,6 +14,7 @@ from planbench.plan.model import ExecutionPlan, PlanNode
 from planbench.plan.patch import applied
 from planbench.plan.records import FieldChange, changes
 from planbench.plan.rename import renamed_node
+from planbench.plan.source import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -152,7 +154,16 @@ class PlanDiff(DiffModel):
 
 
 def diff_plans(a: ExecutionPlan, b: ExecutionPlan) -> PlanDiff:
-    """Compare two plans by what they say: ``diff_plans(a, b).apply(a) == b``."""
+    """Compare two plans by what they say: ``diff_plans(a, b).apply(a) == b``.
+
+    Raises ConfigurationError for what is no plan.
+    """
+    for one in (a, b):
+        if not isinstance(one, ExecutionPlan):
+            raise ConfigurationError(
+                f"two plans are compared, and {shown(one)} is none",
+                hint="read it first: load_plan(text) or load_plan(Path(...))",
+            )
     names = find_renames(a.nodes, b.nodes)
     old = {one.id: one for one in (renamed_node(node, names) for node in a.nodes)}
     new = {node.id: node for node in b.nodes}

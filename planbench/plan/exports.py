@@ -25,7 +25,8 @@ _UNFIT: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _PLAIN: Final = frozenset(" _-.,\N{MIDDLE DOT}")
-_MERMAIDS_OWN: Final = frozenset(["\N{LATIN SMALL LIGATURE FL}"])  # it marks codes with it, inside
+_LIGATURE: Final = "\N{LATIN SMALL LIGATURE FL}"  # Mermaid marks codes with it, inside
+_DIRECTION: Final = "direction "  # "direction LR" is a statement to it, also inside a label
 
 
 def to_networkx(plan: ExecutionPlan) -> nx.DiGraph[str]:
@@ -93,16 +94,17 @@ def mermaid_text(text: str) -> str:
 
     So it can hold no quote, entity, directive, markup or link.
     """
-    text = _clean(text)
+    text = _clean(text).replace(_LIGATURE, "fl")
     start = len(text) - len(text.lstrip("0123456789-. "))  # what Markdown takes for a list
-    return "".join(
-        sign if _is_plain(sign) and (place >= start or sign.isdigit()) else f"#{ord(sign)};"
+    written = "".join(
+        sign if sign.isdigit() or (place >= start and _is_plain(sign)) else f"#{ord(sign)};"
         for place, sign in enumerate(text)
     )
+    return written.replace(_DIRECTION, f"{_DIRECTION.strip()}#32;")
 
 
 def _is_plain(sign: str) -> bool:
-    return sign in _PLAIN or (sign.isalnum() and sign not in _MERMAIDS_OWN)
+    return sign.isalnum() or sign in _PLAIN
 
 
 def plan_edges(plan: ExecutionPlan) -> Iterator[tuple[str, str, str]]:
@@ -111,7 +113,9 @@ def plan_edges(plan: ExecutionPlan) -> Iterator[tuple[str, str, str]]:
         if not node.depends_on:
             continue
         kinds = dict.fromkeys(guard_edges(node.when) if node.when else (), "guard")
-        kinds |= dict.fromkeys(edges(node.model_dump(include=_READING, by_alias=True)), "data")
+        kinds |= dict.fromkeys(
+            edges(node.model_dump(include=_READING, by_alias=True, warnings=False)), "data"
+        )
         for need in dict.fromkeys(node.depends_on):
             yield need, node.id, kinds.get(need, "order")
 

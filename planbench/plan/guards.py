@@ -12,6 +12,7 @@ This is the one module that knows the CEL library.
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any, Final
@@ -26,6 +27,9 @@ MAX_GUARD: Final = 10_000
 _DEPTHS: Final = {"artifacts": 3, "status": 2, "errors": 1}
 _MAX_NESTED: Final = 20
 _SHOWN: Final = 120
+_OF_A_NUMBER: Final = re.compile(
+    r"for '(size)' applied to '\(int\)'|of type 'int' cannot be the range"
+)
 _INTEGERS: Final = range(-(2**63), 2**64)
 _LOCK: Final = threading.Lock()  # the library promises nothing about threads
 
@@ -126,6 +130,8 @@ def compile_guard(text: str) -> Guard:
     except Exception as error:
         problem, hint = explain(text, str(error))
         raise _error(text, problem, hint) from error
+    if "errors" in text:
+        _check_count(text)
     if kind not in {"BOOL", "DYN"}:
         hint = "compare it with something, as in ctx.artifacts.listing.count > 0"
         raise _error(text, f"it gives {kind.lower()}, and a guard must give true or false", hint)
@@ -169,6 +175,18 @@ def _error(text: str, problem: str, hint: str | None = None) -> GuardError:
     return GuardError(f"guard {shown!r}: {problem}", hint=hint)
 
 
+def _check_count(text: str) -> None:
+    """Refuse to ask the number of errors for its length or its items, which fails only in a run."""
+    try:
+        with _LOCK:
+            _counting_environment().compile(text)
+    except Exception as error:
+        found = _OF_A_NUMBER.search(str(error))
+        if found is not None:
+            problem = f"ctx.errors is a number, and has no {'size' if found[1] else 'items'}"
+            raise _error(text, problem, "write ctx.errors > 0") from error
+
+
 @functools.cache
 def _library() -> Any:
     from cel_expr_python import cel  # noqa: PLC0415 - a plan without guards needs no CEL
@@ -180,3 +198,12 @@ def _library() -> Any:
 def _environment() -> Any:
     types = _library().Type
     return _library().NewEnv(variables={"ctx": types.Map(types.STRING, types.DYN)})
+
+
+@functools.cache
+def _counting_environment() -> Any:
+    """Know the type of the count too; it is stricter than a run, so only used to look for mistakes."""
+    types = _library().Type
+    return _library().NewEnv(
+        variables={"ctx": types.Map(types.STRING, types.DYN), "ctx.errors": types.INT}
+    )

@@ -20,7 +20,7 @@ _PARAMETER: Final = {
 _ID: Final = f"^{ID_PATTERN}$"
 _SOURCE: Final = rf"^\s*\{{artifacts\.{ID_PATTERN}\}}\s*$"
 _SHARE: Final = r"^(?:(?:100|[0-9]{1,2})(?:\.[0-9]+)?%|\{params\.[A-Za-z_][A-Za-z0-9_]*\})$"
-_SHORT_SOURCE: Final = rf"^{ID_PATTERN}(?:\.[\w\-]+|\[[0-9]*\])*$"
+_SHORT_SOURCE: Final = rf"^\s*{ID_PATTERN}(?:\.[^.\[\]\s]+|\[[0-9]*\])*\s*$"
 
 # What each field is for, and an example of it.
 _FIELDS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
@@ -57,7 +57,10 @@ _FIELDS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
             ),
             "report.{item.id}",
         ),
-        "depends_on": ("The ids of the nodes that must have ended before.", ["listing"]),
+        "depends_on": (
+            "The ids of the nodes that must have ended before; left out, those that are read.",
+            ["listing"],
+        ),
         "when": (
             (
                 "A guard in CEL over ctx.artifacts.<id>.<facet>, ctx.status.<id> and ctx.errors; "
@@ -179,7 +182,10 @@ _SHORT_FOR_EACH: Final = {
 }
 _SHORT_FACETS: Final = {
     "type": "object",
-    "properties": {"max_group_keys": {"$ref": "#/$defs/FacetSpec/properties/max_group_keys"}},
+    "properties": {
+        "max_group_keys": {"$ref": "#/$defs/FacetSpec/properties/max_group_keys"},
+        **dict.fromkeys(("paths", "counts", "group_counts"), False),
+    },
     "additionalProperties": {"type": "string", "minLength": 1},
     "description": "In short: a path, count(path) or groups(path) by name.",
     "examples": [{"n": "count(reports[])", "by": "groups(reports[].state)", "scanner": "scanner"}],

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from pydantic import BaseModel, ValidationError
 
-from planbench.errors import PlaceholderError, PlanInvalid
+from planbench.errors import ConfigurationError, PlaceholderError, PlanInvalid
 from planbench.plan.document import Document
 from planbench.plan.draft import draft, node_id_at, unwrapped
 from planbench.plan.fields import field_problems
+from planbench.plan.issues import ValidationIssue
 from planbench.plan.kinds import fit
 from planbench.plan.model import PARAM, ExecutionPlan, ParamSpec, PlanNode
 from planbench.plan.placeholders import (
@@ -29,7 +30,6 @@ from planbench.plan.structure import suggestion
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planbench.plan.issues import ValidationIssue
     from planbench.plan.source import Route
 
 _SIGN: Final = "{params."
@@ -84,6 +84,15 @@ def bind(
     return made.plan
 
 
+def check_params(params: Any) -> None:
+    """Raise ConfigurationError for what is no map of parameters."""
+    if not isinstance(params, Mapping):
+        raise ConfigurationError(
+            f"params is a map of names and values, not {shown(params)}",
+            hint='write: params={"date": "2026-08-06"}',
+        )
+
+
 def bind_document(
     document: Document, params: Mapping[str, Any]
 ) -> tuple[Document, list[ValidationIssue]]:
@@ -103,6 +112,7 @@ def wanted(plan: ExecutionPlan | Mapping[str, Any]) -> set[str]:
 
 def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
     """Put parameters into a plan's record, and say what is wrong with them."""
+    check_params(params)
     block = record.get("params") or {}
     specs, problems = _declared(block)
     uses = _first_uses(record)
@@ -136,17 +146,20 @@ def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
 
 
 def _issues(document: Document, binding: Binding) -> list[ValidationIssue]:
-    return [
-        document.issue(
-            problem.code,
-            problem.message,
-            problem.path,
-            node_id=node_id_at(document.value, problem.path),
-            fix=problem.fix,
-            at_key=problem.code == "unused_param",
-        )
-        for problem in binding.problems
-    ]
+    return [_issue(document, problem) for problem in binding.problems]
+
+
+def _issue(document: Document, problem: ParameterProblem) -> ValidationIssue:
+    if not problem.path:  # about what was given, which has no place in the text
+        return ValidationIssue(code=problem.code, message=problem.message, fix=problem.fix)
+    return document.issue(
+        problem.code,
+        problem.message,
+        problem.path,
+        node_id=node_id_at(document.value, problem.path),
+        fix=problem.fix,
+        at_key=problem.code == "unused_param",
+    )
 
 
 def _declared(block: Any) -> tuple[dict[str, ParamSpec], list[ParameterProblem]]:

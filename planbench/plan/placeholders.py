@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 MAX_DEPTH: Final = 100
+_LONGEST_NUMBER: Final = 18
 
 _NODE = r"[A-Za-z][A-Za-z0-9_\-]*"
 _FIELDS = r"(?:\.[A-Za-z0-9_\-]+)*"
@@ -357,14 +358,23 @@ def _secret(scope: Scope, name: str) -> str:
     return scope.secret(name)
 
 
+def _number(field: str) -> int | None:
+    """Give the number that a field is written as: the columns of a frame may be numbers."""
+    plain = field.isascii() and field.isdecimal() and len(field) <= _LONGEST_NUMBER
+    return int(field) if plain and str(int(field)) == field else None
+
+
 def _field(value: Any, fields: tuple[str, ...], text: str) -> Any:
     for field in fields:
         if isinstance(value, dict):
+            key: Any = field
             if field not in value:
+                key = _number(field)
+            if key not in value:
                 known = ", ".join(map(str, list(value)[:8]))
                 msg = f"{text}: the item has no field {field!r}; it has {known or 'none'}"
                 raise PlaceholderError(msg)
-            value = value[field]
+            value = value[key]
         elif isinstance(value, list | tuple) and field.isdecimal() and int(field) < len(value):
             value = value[int(field)]
         elif (

@@ -33,7 +33,11 @@ from planbench.plan.source_code import (
     quoted,
 )
 
-_KEYWORDS: Final = OPTIONS | inspect.signature(Plan.map).parameters.keys()
+_KEYWORDS: Final = OPTIONS | {
+    name
+    for name, parameter in inspect.signature(Plan.map).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+}
 _COPIED: Final = ("store_as", "timeout", "approve", "cache", "description")
 _KNOWN: Final = frozenset(
     ["id", "type", "tool", "args", "depends_on", "when", "for_each", "facets", "retry"]
@@ -231,7 +235,9 @@ class _Writer:
         )
         if odd:
             self.imports.add("FacetSpec")
-            fields = facets.model_dump(exclude={"max_group_keys"}, exclude_defaults=True)
+            fields = facets.model_dump(
+                exclude={"max_group_keys"}, exclude_defaults=True, warnings=False
+            )
             parts.append(Pair("facets=", call("FacetSpec", keywords(fields))))
         elif names:
             pairs = []

@@ -10,16 +10,18 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import LanguageError
-from planbench.plan.source import Edit, apply
+from planbench.plan.source import Edit
 from planbench.plan.writer import entry_lines, flow_text, key_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from planbench.plan.written import Comment, Entry, Piece, Written
 
 MAX_LINE: Final = 100
 
 _COLON: Final = re.compile(r"\s*:")
-_INDENT: Final = 2
+_NOT_PLAIN: Final = frozenset(",[]{}")
 _STANDS: Final = "the text is laid out so that this place cannot be changed alone"
 
 
@@ -30,12 +32,17 @@ class Rewriting:
         self.written = written
         self.json_only = json_only
         self.edits: list[Edit] = []
-        self._inserted = 0
 
     @property
     def text(self) -> str:
-        """The text with all changes made."""
-        return apply(self.written.text, self.edits)
+        """The text with all changes made, those at one place in the order in which they came."""
+        pieces, at = [], 0
+        for edit in sorted(self.edits, key=lambda edit: edit[:2]):
+            if edit.start < at:
+                raise LanguageError(_STANDS)
+            pieces += [self.written.text[at : edit.start], edit.text]
+            at = edit.end
+        return "".join([*pieces, self.written.text[at:]])
 
     def put(self, start: int, end: int, text: str) -> None:
         """Put a text in the place of another."""
@@ -51,28 +58,47 @@ class Rewriting:
             return
         head = self._after_key(key) if key is not None else self._after_dash(piece)
         column = self.written.column(head - 1 if key is None else key.start)
-        first, *rest = entry_lines("-", value)
+        sign = "-" if key is None else "key:"
+        first, *rest = entry_lines(sign, value)
         below = self._comment_behind(piece)
         comments = self._comments(head, piece.end if below is None else below.end)
-        lines = [first[1:], *(" " * column + line if line else "" for line in rest)]
+        lines = [first.removeprefix(sign), *(" " * column + line if line else "" for line in rest)]
         if len(comments) == 1 and not comments[0].own_line:
             lines[0] += f"  {self._of(comments[0])}"
         else:
             self._lift(comments, head)
+        lines[0] = f"{_anchor(piece)}{lines[0]}"
         stop = piece.end if below is None else below.end
         self.put(head, stop, self.written.line_break.join(lines))
 
     def replace_by_text(self, key: Piece | None, piece: Piece, text: str) -> None:
         """Put what is written on one line in the place of a value."""
+        text = f"{_anchor(piece)} {text}"
         if piece.kind in ("scalar", "alias") or piece.flow:
             start = piece.start
-            if piece.start == piece.end:  # nothing was written
-                text = f" {text}"
+            if piece.start < piece.end:
+                text = text[1:]
         else:
             start = self._after_key(key) if key is not None else self._after_dash(piece)
-            text = f" {text}"
         self._lift(self._comments(start, piece.end), start)
         self.put(start, piece.end, text)
+
+    def put_block(self, entry: Entry, lines: list[str]) -> None:
+        """Put whole lines in the place of the value of an entry, below its key."""
+        written, piece = self.written, entry.value
+        if not piece.flow:  # it stands below already, where its first key is
+            behind = self._comment_behind(piece)
+            start, end = (
+                written.line_start(piece.start),
+                piece.end if behind is None else behind.end,
+            )
+            self.put(start, end, written.line_break.join(lines))
+            return
+        head, end = self._after_key(entry.key), piece.end
+        text = written.line_break.join(["", *lines])
+        if (behind := self._comment_behind(piece)) is not None:
+            text, end = f"  {self._of(behind)}{text}", behind.end
+        self.put(head, end, text)
 
     def _one_line(self, piece: Piece, value: Any) -> str | None:
         """Write a value on one line, where it belongs on one."""
@@ -86,35 +112,51 @@ class Rewriting:
             return None
         return flow_text(value, quote) if quote else entry_lines("-", value)[0][2:]
 
-    def remove(self, holder: Piece, entry: Entry) -> None:
-        """Take an entry out of a map."""
-        place = holder.entries.index(entry)
-        if holder.flow:
-            self._remove_from_flow(holder, place)
-            return
-        written = self.written
-        start = written.line_start(entry.key.start)
-        end = written.line_end(max(entry.value.end, entry.key.end))
-        indent = written.text[start : entry.key.start]
-        if indent.strip():  # it stands on the line of a dash, which stays
-            if place + 1 == len(holder.entries):
-                raise LanguageError(_STANDS)
-            after = holder.entries[place + 1].key.start
-            self._lift(self._comments(entry.key.start, after), entry.key.start)
-            self.put(entry.key.start, after, "")
-            return
-        comments = self._comments(entry.key.start, end)
-        stop = written.text.find("\n", end) + 1 or len(written.text)
-        lines = [f"{indent}{self._of(comment)}{written.line_break}" for comment in comments]
-        self.put(start, stop, "".join(lines))
+    def remove(self, holder: Piece, entries: list[Entry]) -> None:
+        """Take entries out of a map, of which something must stay."""
+        places = sorted(holder.entries.index(entry) for entry in entries)
+        runs: list[list[int]] = []
+        for place in places:
+            if runs and runs[-1][-1] == place - 1:
+                runs[-1].append(place)
+            else:
+                runs.append([place])
+        for run in runs:
+            if holder.flow:
+                self._remove_from_flow(holder, run)
+            else:
+                self._remove_lines(holder, run)
 
-    def _remove_from_flow(self, holder: Piece, place: int) -> None:
+    def _remove_lines(self, holder: Piece, run: list[int]) -> None:
+        written = self.written
+        first = holder.entries[run[0]]
+        start = written.line_start(first.key.start)
+        if written.text[start : first.key.start].strip():  # on the line of a dash, which stays
+            if run[-1] + 1 == len(holder.entries):
+                raise LanguageError(_STANDS)
+            self._cut(first.key.start, holder.entries[run[-1] + 1].key.start)
+            return
+        for place in run:
+            entry = holder.entries[place]
+            start = written.line_start(entry.key.start)
+            end = written.line_end(max(entry.value.end, entry.key.end))
+            indent = written.text[start : entry.key.start]
+            comments = self._comments(entry.key.start, end)
+            stop = written.text.find("\n", end) + 1 or len(written.text)
+            lines = [f"{indent}{self._of(comment)}{written.line_break}" for comment in comments]
+            self.put(start, stop, "".join(lines))
+
+    def _remove_from_flow(self, holder: Piece, run: list[int]) -> None:
         entries = holder.entries
-        start, end = entries[place].key.start, entries[place].value.end
-        if place + 1 < len(entries):
-            end = entries[place + 1].key.start
-        elif place:
-            start = entries[place - 1].value.end
+        start, end = entries[run[0]].key.start, entries[run[-1]].value.end
+        if run[-1] + 1 < len(entries):
+            end = entries[run[-1] + 1].key.start
+        elif run[0]:
+            start = entries[run[0] - 1].value.end
+        self._cut(start, end)
+
+    def _cut(self, start: int, end: int) -> None:
+        """Take a part of the text out, its comments put above the line."""
         self._lift(self._comments(start, end), start)
         self.put(start, end, "")
 
@@ -201,8 +243,44 @@ class Rewriting:
     def _lift(self, comments: list[Comment], offset: int) -> None:
         """Put comments above the line of an offset."""
         if comments:
-            start = self.written.line_start(offset)
+            start = self.written.free_line(offset)
             line = self.written.text[start:offset]
             indent = line[: len(line) - len(line.lstrip())]
             lines = [f"{indent}{self._of(c)}{self.written.line_break}" for c in comments]
             self.put(start, start, "".join(lines))
+
+
+def _anchor(piece: Piece) -> str:
+    """Give the anchor of a piece, which stays with what takes its place."""
+    return "" if piece.anchor is None else f" &{piece.anchor}"
+
+
+def change_inside(
+    rewriting: Rewriting, entry: Entry, old: str, new: str, change: Callable[[str], str]
+) -> None:
+    """Change a text inside its quotes where it is written as it reads, else write it anew."""
+    change_scalar(rewriting, entry.key, entry.value, old, new, change)
+
+
+def change_scalar(
+    rewriting: Rewriting,
+    key: Piece | None,
+    piece: Piece,
+    old: str,
+    new: str,
+    change: Callable[[str], str],
+) -> None:
+    """Change a text as ``change_inside`` does; an item of a list has no key."""
+    raw = rewriting.written.text[piece.body : piece.end]
+    if piece.style in ("'", '"'):
+        inner = change(raw[1:-1])
+        if raw[1:-1] == old and inner == new and piece.style not in inner and "\\" not in inner:
+            rewriting.put(piece.body + 1, piece.end - 1, inner)
+            return
+    else:
+        found = change(raw)
+        is_safe = piece.style or _NOT_PLAIN.isdisjoint(found) or not piece.in_flow
+        if is_safe and found != raw:
+            rewriting.put(piece.body, piece.end, found)
+            return
+    rewriting.replace(key, piece, new)

@@ -138,7 +138,9 @@ class _Script:
             functions.append(self._guard(node.when, guard))
             entry.append(Pair('"guard": ', guard))
         if node.facets.names():
-            spec = node.facets.model_dump(exclude_defaults=True, exclude={"max_group_keys"})
+            spec = node.facets.model_dump(
+                exclude_defaults=True, exclude={"max_group_keys"}, warnings=False
+            )
             spec["most"] = node.facets.max_group_keys
             read = ["run", quoted(node.id), literal(spec, self._texts("params"))]
             entry.append(Pair('"facets": lambda run: ', call("facets_of", read)))

@@ -81,6 +81,8 @@ def get(value: Any, step: str) -> Any:
         return rows(value)[int(step[1:-1])]
     if isinstance(value, dict) or hasattr(value, "iloc"):
         return value[step]
+    if value is None or isinstance(value, list | str | bytes | int | float):
+        raise TypeError(f"{type(value).__name__} has no field {step!r}")
     return getattr(value, step)
 
 

@@ -33,6 +33,7 @@ _OF_CEL: Final = frozenset(
         "sets optional base64 regex google",
     )
 )
+_NO_FIELDS: Final = frozenset({"in", "true", "false", "null"})
 _FIRST: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*\.")
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _QUOTED: Final = re.compile(r"""(["'])([^"'\\\n]*)\1""")
@@ -217,4 +218,4 @@ def _indexed(tokens: Tokens, place: int) -> str | None:
 
 
 def _member(name: str) -> str:
-    return f".{name}" if _WORD.fullmatch(name) and name not in _OF_CEL else f'["{name}"]'
+    return f".{name}" if _WORD.fullmatch(name) and name not in _NO_FIELDS else f'["{name}"]'

@@ -36,11 +36,11 @@ KINDS: Final[dict[str, str]] = {"count": "counts", "groups": "group_counts"}
 
 _SOURCE: Final = re.compile(rf"({ID_PATTERN})((?:\.(?=[^.])|\[).*)?", re.DOTALL)
 _CALL: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
-_MAPS: Final[tuple[str, ...]] = ("paths", "counts", "group_counts")
-_LIMIT: Final = "max_group_keys"
+FACET_MAPS: Final[tuple[str, ...]] = ("paths", "counts", "group_counts")
+LIMIT: Final = "max_group_keys"
 _PARAMETER: Final = "{params."
 _FACET: Final = "a facet is count(path), groups(path) or a path"
-_BEFORE_EDGES: Final = ("id", "description", "type", "tool", "instruction", "tools")
+BEFORE_EDGES: Final = ("id", "description", "type", "tool", "instruction", "tools")
 
 
 class LongForm(NamedTuple):
@@ -112,12 +112,12 @@ def _flat_names(facets: dict[str, Any]) -> list[str]:
     return [
         name
         for name, value in facets.items()
-        if isinstance(value, str) and name not in (*_MAPS, _LIMIT)
+        if isinstance(value, str) and name not in (*FACET_MAPS, LIMIT)
     ]
 
 
 def _long_facets(facets: dict[str, Any], flat: list[str], found: LongForm) -> dict[str, Any]:
-    maps = [name for name in _MAPS if name in facets]
+    maps = [name for name in FACET_MAPS if name in facets]
     for name in maps:
         if isinstance(facets[name], dict):
             message = f"facet {flat[0]!r} stands in the short form beside {name!r} of the long one"
@@ -136,7 +136,7 @@ def _long_facets(facets: dict[str, Any], flat: list[str], found: LongForm) -> di
     for name, value in facets.items():
         if name in maps:
             continue
-        if name == _LIMIT:
+        if name == LIMIT:
             long[name] = value
             continue
         kind, path = _facet(value)
@@ -179,7 +179,7 @@ def long_record(record: dict[str, Any], known: Vocabulary) -> dict[str, Any]:
     if not added:
         return long
     found: dict[str, Any] = {}
-    before = next((key for key in reversed(_BEFORE_EDGES) if key in long), None)
+    before = next((key for key in reversed(BEFORE_EDGES) if key in long), None)
     for key, value in long.items():
         found[key] = value
         if key == before:
@@ -231,7 +231,7 @@ def short_source(each: dict[str, Any]) -> Any:
 def _short_facets(facets: dict[str, Any]) -> dict[str, Any]:
     short: dict[str, Any] = {}
     for kind, paths in facets.items():
-        if kind not in _MAPS:
+        if kind not in FACET_MAPS:
             short[kind] = paths
             continue
         call = next((call for call, name in KINDS.items() if name == kind), None)

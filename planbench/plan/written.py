@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 BLOCK_SCALARS: Final = frozenset("|>")
 _COMMENT: Final = re.compile(r"#[^\r\n]*")
+_PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s*)*")
 _HEADER: Final = re.compile(r"(?:[&!]\S*\s+)*[|>][+\-0-9]*([ \t]+)(#[^\r\n]*)")
 
 
 class Piece:
-    """One value in the text, from ``start`` to ``end``; anchors and tags stand inside.
+    """One value in the text, from ``start`` to ``end``; anchors and tags stand before ``body``.
 
     ``kind`` is ``scalar``, ``map``, ``list`` or ``alias``. ``style`` is the quote or block
     sign of a scalar; ``flow`` says that a list or map stands in brackets, and ``in_flow``
@@ -43,6 +44,7 @@ class Piece:
 
     __slots__ = (
         "anchor",
+        "body",
         "end",
         "entries",
         "flow",
@@ -58,6 +60,7 @@ class Piece:
     def __init__(self, kind: str, start: int, end: int, *, in_flow: bool) -> None:
         self.kind = kind
         self.start = start
+        self.body = start
         self.end = end
         self.in_flow = in_flow
         self.flow = False
@@ -164,6 +167,9 @@ class Written:
             named = "map" if kind is MappingStartEvent else "list"
             piece = Piece(named, start, end, in_flow=in_flow)
             piece.flow = bool(event.flow_style)
+        if event.anchor is not None or event.tag is not None:
+            said = _PROPERTIES.match(self.text, start)
+            piece.body = start if said is None else min(said.end(), end)
         piece.anchor = event.anchor
         if event.anchor is not None:
             anchors[event.anchor] = piece
@@ -219,6 +225,13 @@ class Written:
     def line_start(self, offset: int) -> int:
         """Give where the line of an offset starts."""
         return self.text.rfind("\n", 0, offset) + 1
+
+    def free_line(self, offset: int) -> int:
+        """Give where the line of an offset starts, or one above it that no scalar reaches into."""
+        start = self.line_start(offset)
+        while (scalar := self._scalar_at(start)) is not None and scalar.start < start:
+            start = self.line_start(scalar.start)
+        return start
 
     def line_end(self, offset: int) -> int:
         """Give where the line of an offset ends, its break left out."""

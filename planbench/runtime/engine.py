@@ -11,8 +11,10 @@ from planbench import events as ev
 from planbench.checkpoints import CheckpointStore, MemoryStore, open_store
 from planbench.errors import ConfigurationError, PlanInvalid, RunRefused
 from planbench.memory import WorkingMemory
-from planbench.plan.parameters import bind, wanted
+from planbench.plan.model import ExecutionPlan
+from planbench.plan.parameters import bind, check_params, wanted
 from planbench.plan.placeholders import references
+from planbench.plan.source import shown
 from planbench.runtime.compiled import CompiledPlan
 from planbench.runtime.node import error_text
 from planbench.runtime.output import capture, release
@@ -21,13 +23,13 @@ from planbench.runtime.run import Run
 from planbench.runtime.scheduler import Scheduler
 from planbench.runtime.state import MAX_ERROR_LENGTH
 from planbench.tools import ToolRegistry
-from planbench.validation import validate_plan
+from planbench.validation import patterns_of, registry_of, secrets_of, validate_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from types import TracebackType
 
-    from planbench.plan.model import ExecutionPlan, PlanNode
+    from planbench.plan.model import PlanNode
 
 KEPT_PLANS: Final = 16
 _Key = tuple[int, tuple[str, ...] | None]
@@ -80,21 +82,26 @@ class Engine:
     def __init__(
         self,
         store: CheckpointStore | str | None = None,
-        registry: ToolRegistry | None = None,
+        registry: ToolRegistry | Iterable[Any] | None = None,
         memory: WorkingMemory | None = None,
         *,
         allowed_tools: Collection[str] | None = None,
         env: Mapping[str, Collection[str]] | None = None,
     ) -> None:
-        self.registry = ToolRegistry() if registry is None else registry
+        self.registry = ToolRegistry() if registry is None else registry_of(registry)
         self.memory = WorkingMemory() if memory is None else memory
-        self.allowed_tools = allowed_tools
-        self.env = env
+        if not isinstance(self.memory, WorkingMemory):
+            raise ConfigurationError(
+                f"memory is a WorkingMemory, not {shown(memory)}",
+                hint="leave it out, or write: memory=WorkingMemory()",
+            )
+        self.allowed_tools = patterns_of(allowed_tools)
+        self.env = secrets_of(env)
 
         self._owns_store = not isinstance(store, CheckpointStore)
         if store is None:
             store = MemoryStore()
-        self.store: CheckpointStore = open_store(store) if isinstance(store, str) else store
+        self.store = store if isinstance(store, CheckpointStore) else open_store(store)
         self._live: set[Run] = set()
 
     async def __aenter__(self) -> Self:
@@ -132,6 +139,13 @@ class Engine:
         ConfigurationError for ``durable: true`` without a durable store. Nothing
         was called then.
         """
+        if not isinstance(work, ExecutionPlan):
+            raise ConfigurationError(
+                f"the engine runs an ExecutionPlan, not {shown(work)}",
+                hint="read it first, with load_plan(text) or load_plan(Path(...)), or await run_plan(...)",
+            )
+        if inputs is not None:
+            check_params(inputs)
         plan = work
         compiled = None if inputs is not None else self._compiled(plan)
         if compiled is None:
@@ -158,7 +172,8 @@ class Engine:
 
     @property
     def _policy(self) -> tuple[str, ...] | None:
-        return None if self.allowed_tools is None else tuple(sorted(self.allowed_tools))
+        allowed = patterns_of(self.allowed_tools)  # the attribute may have been set since
+        return None if allowed is None else tuple(sorted(allowed))
 
     def _compiled(self, plan: ExecutionPlan) -> CompiledPlan | None:
         return _kept.get(plan, self.registry, self._policy)

@@ -187,9 +187,7 @@ class FanOut:
         """Whether items were called that neither gave a value nor failed."""
         return self.failed + sum(entry is not None for entry in self.entries) < self.total
 
-    def _begin(  # noqa: C901 - the hot path: each call saved here is saved an item
-        self, index: int, scope: Scope, began: float
-    ) -> Coroutine[Any, Any, None] | None:
+    def _begin(self, index: int, scope: Scope, began: float) -> Coroutine[Any, Any, None] | None:
         """Make the call of one item; gives what is left to await, None when nothing is."""
         sched, node = self._sched, self.node
         key = ""
@@ -224,8 +222,6 @@ class FanOut:
             if nbytes is None or self._merger is not None:
                 return self._end(_Call(index, key, digest, began), _given(value))
             self._store(index, key, digest, took, value, nbytes, None)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
             self._lose(_Call(index, key, None, began), error, called=kwargs is not None)
         return None
@@ -249,8 +245,6 @@ class FanOut:
             if sched.stopping or asyncio.current_task() in self._cancelled:
                 raise
             self._lose(call, error, called=True)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
             self._lose(call, error, called=True)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from planbench.memory.entries import Entry
     from planbench.plan.model import ArtifactRef, ExecutionPlan, PlanRunManifest
+    from planbench.runtime.state import NodeState
 
 STRICT_VARIABLE: Final = "PLANBENCH_STRICT"
 
@@ -323,18 +324,28 @@ def failure_text(plan: ExecutionPlan, state: RunState, limit: int = 5) -> str:
     red = [n for n in state.nodes.values() if n.status in ("error", "cancelled")]
     lost = [n for n in state.nodes.values() if n.status == "partial"]
     blocked = [n.node_id for n in state.nodes.values() if n.status == "blocked"]
-    lines = []
-    for node in [*red, *lost][:limit]:
-        cause = (node.errors or [node.reason or "no reason recorded"])[0]
-        share = (
-            f" ({node.failed} of {node.total} items)"
-            if node.total is not None and node.failed
-            else ""
-        )
-        lines.append(f"node {node.node_id!r} ({tools[node.node_id]}){share}: {cause}")
+    lines = [
+        f"node {node.node_id!r} ({tools[node.node_id]}){_share(node)}: {_cause(node)}"
+        for node in [*red, *lost][:limit]
+    ]
     if len(red) + len(lost) > limit:
         lines.append(f"and {len(red) + len(lost) - limit} more nodes")
     if blocked:
         shown = ", ".join(blocked[:limit]) + (", ..." if len(blocked) > limit else "")
         lines.append(f"never dispatched behind them: {shown}")
     return "\n".join(lines)
+
+
+def _share(node: NodeState) -> str:
+    if node.total is None or not node.failed:
+        return ""
+    return f" ({node.failed} of {node.total} items)"
+
+
+def _cause(node: NodeState) -> str:
+    """The first error, and of a fan-out that failed as a whole the first of its items too."""
+    if not node.errors:
+        return node.reason or "no reason recorded"
+    first = node.errors[0]
+    item = next((error for error in node.errors if error.startswith("[")), first)
+    return first if item is first else f"{first}; {item}"

@@ -269,7 +269,7 @@ class Scheduler:
 
     # -- one plain node -------------------------------------------------------------
 
-    async def _execute(  # noqa: C901, PLR0912 - the hot path: each call saved here is saved a node
+    async def _execute(  # noqa: C901 - the hot path: each call saved here is saved a node
         self, node: CompiledNode
     ) -> None:
         kwargs = None
@@ -305,8 +305,6 @@ class Scheduler:
             if self.stopping:
                 raise
             self._failed(node, error, called=True)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its node's
             self._failed(node, error, called=kwargs is not None)
         else:

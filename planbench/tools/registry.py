@@ -9,11 +9,12 @@ import threading
 import traceback
 import types
 import uuid
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from planbench.errors import ToolError, UnknownTool
+from planbench.errors import ConfigurationError, ToolError, UnknownTool
 from planbench.plan.structure import suggestion
 from planbench.tools.catalog import catalog_entry, is_allowed
 from planbench.tools.definition import Tool
@@ -21,7 +22,7 @@ from planbench.tools.signature import IDEMPOTENCY_KEY
 from planbench.tools.sources import tools_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     Callback = Callable[["RegistryChange"], None]
 
@@ -57,7 +58,7 @@ class ToolRegistry:
         self._version = 0
         self._lock = threading.Lock()
         self._subscribers: list[Callback] = []
-        self.register(list(tools))
+        self.register(_given(tools))
 
     @property
     def version(self) -> int:
@@ -122,6 +123,11 @@ class ToolRegistry:
 
     def subscribe(self, callback: Callback) -> Callable[[], None]:
         """Be told of each change; gives the way to end it. A callback that fails is logged."""
+        if not callable(callback):
+            raise ConfigurationError(
+                f"a subscriber is a function, not {type(callback).__name__}",
+                hint="write: registry.subscribe(lambda change: ...)",
+            )
         with self._lock:
             self._subscribers = [*self._subscribers, callback]
 
@@ -188,6 +194,18 @@ class ToolRegistry:
                     callback(change)
                 except Exception:
                     _logger.exception("a subscriber failed at %r", change)
+
+
+def _given(tools: Any) -> Any:
+    """Give what a registry is made of; raises ConfigurationError for what holds no tools."""
+    if isinstance(tools, Iterable) and not isinstance(tools, str | bytes | Mapping | Tool):
+        return list(tools)
+    if isinstance(tools, Tool | types.ModuleType) or inspect.isroutine(tools):
+        return tools
+    raise ConfigurationError(
+        f"a registry is made of a list of functions and tools, not of {type(tools).__name__}",
+        hint="write: ToolRegistry([my_function])",
+    )
 
 
 def _is_same(old: Tool, new: Tool) -> bool:

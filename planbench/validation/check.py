@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planbench.errors import PlanInvalid
 from planbench.plan.collector import paused_collector
-from planbench.plan.document import Document, in_order, read_document
+from planbench.plan.document import in_order
 from planbench.plan.draft import Draft, draft, draft_of
 from planbench.plan.model import ExecutionPlan
-from planbench.plan.parameters import bind_document, record_of
+from planbench.plan.parameters import bind_document
 from planbench.validation.calls import Calls
 from planbench.validation.conditions import guard_issues
+from planbench.validation.given import built, document_of
 from planbench.validation.host import Host
 from planbench.validation.outputs import Outputs
 from planbench.validation.report import ValidationReport
-from planbench.validation.text import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
 
     from planbench.plan.issues import ValidationIssue
     from planbench.tools import ToolRegistry
+    from planbench.validation.given import Buildable
 
 
 def check_plan(
-    source: str | Path | Mapping[str, Any] | ExecutionPlan,
-    registry: ToolRegistry | None = None,
+    source: str | Path | Mapping[str, Any] | ExecutionPlan | Buildable,
+    registry: ToolRegistry | Iterable[Any] | None = None,
     allowed_tools: Collection[str] | None = None,
     params: Mapping[str, Any] | None = None,
     env: Mapping[str, Collection[str]] | None = None,
 ) -> ValidationReport:
     """Check a plan and report all that is wrong with it; never raises on its content.
 
-    A str is text, a Path a file (PlanLoadError when there is none). Without ``params``
-    the parameters are unknowns; with them, also with ``{}``, they are put in first.
-    ``allowed_tools`` are names and patterns, None allows all. ``env`` says which tools
-    may receive which secret: ``{"GITHUB_TOKEN": ["github_*"]}``.
+    A str is text, a Path a file (PlanLoadError when there is none). ``registry`` may be a
+    plain list of functions and tools. Without ``params`` the parameters are unknowns; with them, also with ``{}``, they are put in first.
+    ``allowed_tools`` are names and patterns, or one of them; None allows all. ``env`` says which tools
+    may receive which secret: ``{"GITHUB_TOKEN": ["github_*"]}``. Raises ConfigurationError
+    where one of them is something else.
     """
+    host = Host(registry, allowed_tools, env)
+    try:
+        source = built(source)
+    except PlanInvalid as error:
+        return ValidationReport(ok=False, issues=error.issues)
     with paused_collector():
         made, issues = _made(source, params)
-        host = Host(registry, allowed_tools, env)
         issues = in_order([*issues, *made.issues, *_host_issues(made, host)])
         return ValidationReport(
             plan=made.plan,
@@ -54,7 +60,7 @@ def check_plan(
 
 def validate_plan(
     plan: ExecutionPlan,
-    registry: ToolRegistry | None = None,
+    registry: ToolRegistry | Iterable[Any] | None = None,
     allowed_tools: Collection[str] | None = None,
     env: Mapping[str, Collection[str]] | None = None,
 ) -> ValidationReport:
@@ -65,21 +71,11 @@ def validate_plan(
 def _made(source: Any, params: Mapping[str, Any] | None) -> tuple[Draft, list[ValidationIssue]]:
     if isinstance(source, ExecutionPlan) and params is None:
         return draft_of(source), []
-    document = _document(source)
+    document = document_of(source)
     issues: list[ValidationIssue] = []
     if params is not None:
         document, issues = bind_document(document, params)
     return draft(document), issues
-
-
-def _document(source: Any) -> Document:
-    if isinstance(source, str):
-        return read_document(source)
-    if isinstance(source, Path):
-        return read_document(read_text(source))
-    if isinstance(source, ExecutionPlan):
-        return Document(record_of(source))
-    return Document(dict(source) if isinstance(source, Mapping) else source)
 
 
 def _host_issues(made: Draft, host: Host) -> list[ValidationIssue]:

@@ -2,16 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
+from planbench.errors import ConfigurationError, ToolError
+from planbench.plan.source import shown
 from planbench.plan.structure import Suggestions
-from planbench.tools import is_allowed
+from planbench.tools import ToolRegistry, is_allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Iterable
 
     from planbench.plan.model import PlanNode
-    from planbench.tools import Tool, ToolRegistry
+    from planbench.tools import Tool
+
+
+def registry_of(tools: Any) -> ToolRegistry:
+    """Give a registry as it is, or one of the functions and tools of a list.
+
+    Raises ConfigurationError for what gives no tools.
+    """
+    if isinstance(tools, ToolRegistry):
+        return tools
+    try:
+        return ToolRegistry(tools)
+    except ToolError as error:
+        raise ConfigurationError(
+            f"registry holds what is no tool: {error.message}", hint=error.hint
+        ) from error
+
+
+def patterns_of(allowed_tools: Any) -> Collection[str] | None:
+    """Give the allowed tools; a text is one name or pattern. Raises ConfigurationError."""
+    if allowed_tools is None:
+        return None
+    if isinstance(allowed_tools, str):
+        return (allowed_tools,)
+    if not isinstance(allowed_tools, Collection) or not all(
+        isinstance(one, str) for one in allowed_tools
+    ):
+        raise ConfigurationError(
+            f"allowed_tools holds names and patterns, not {shown(allowed_tools)}",
+            hint='write: allowed_tools=["github_*"]',
+        )
+    return allowed_tools
+
+
+def secrets_of(env: Any) -> Mapping[str, Collection[str]] | None:
+    """Give who may receive which secret; raises ConfigurationError for what says no such thing."""
+    if env is None:
+        return None
+    if not isinstance(env, Mapping):
+        raise ConfigurationError(
+            f"env says which tools may receive which secret, and is a map, not {shown(env)}",
+            hint='write: env={"GITHUB_TOKEN": ["github_*"]}',
+        )
+    for tools in env.values():
+        patterns_of(() if tools is None else tools)
+    return env
 
 
 class Host:
@@ -19,16 +67,16 @@ class Host:
 
     def __init__(
         self,
-        registry: ToolRegistry | None,
+        registry: ToolRegistry | Iterable[Any] | None,
         allowed_tools: Collection[str] | None,
         env: Mapping[str, Collection[str]] | None,
     ) -> None:
-        self.registry = registry
-        self.allowed_tools = allowed_tools
-        self.env = env or {}
+        self.registry = None if registry is None else registry_of(registry)
+        self.allowed_tools = patterns_of(allowed_tools)
+        self.env = secrets_of(env) or {}
         self._tools: dict[str, Tool | None] = {}
         self._allowed: dict[str, bool] = {}
-        names = [] if registry is None else registry.names()
+        names = [] if self.registry is None else self.registry.names()
         self.names = [name for name in names if self.allows(name)]
         self.near = Suggestions(self.names).near
 

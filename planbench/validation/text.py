@@ -16,22 +16,22 @@ _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_text(path: Path) -> str:
-    """Read a file as text; raises PlanLoadError when there is none, or it cannot be read.
+    """Read a file or a pipe as text; raises PlanLoadError when it is not there or unreadable.
 
     Bytes that are no UTF-8 come as lone surrogates, which the reader of plans refuses
     with their line and column.
     """
     try:
-        if not path.is_file():
+        if path.is_dir() or not path.exists():
             what = "is a folder, not a file" if path.is_dir() else "does not exist"
             raise PlanLoadError(f"the plan file {str(path)!r} {what}", path=path)
-        size = path.stat().st_size
-        if size > _MAX_BYTES:
+        with path.open("rb") as file:  # a pipe has no size: what is read is what counts
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
             raise PlanLoadError(
-                f"the plan file {str(path)!r} has {size} bytes, and at most {_MAX_BYTES} are read",
+                f"the plan file {str(path)!r} has more than the {_MAX_BYTES} bytes that are read",
                 path=path,
             )
-        data = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or str(error)
         raise PlanLoadError(

@@ -129,7 +129,10 @@ def test_runs_do_not_see_each_other(proved):
 
 def test_appends_of_many_runs_at_once_keep_the_order_of_each(proved):
     async def check(store):
-        runs = {f"run_{i}": journal(f"run_{i}", *([ev.RUN_STARTED] + [ev.NODE_PROGRESS] * 30)) for i in range(8)}
+        runs = {
+            f"run_{i}": journal(f"run_{i}", *([ev.RUN_STARTED] + [ev.NODE_PROGRESS] * 30))
+            for i in range(8)
+        }
 
         async def write(run_id, events):
             for event in events:

@@ -104,7 +104,7 @@ class _Argo:
             return [node["id"]]
         ends = {}
         order = {task["name"]: wanted for task, wanted in groups}
-        left = dict((task["name"], task) for task, _ in groups)
+        left = {task["name"]: task for task, _ in groups}
         while left:
             ready = [name for name in left if all(need in ends for need in order[name])]
             if not ready:
@@ -321,16 +321,8 @@ class _Galaxy:
             label = step["label"] or step["name"] or "step"
             name = plain_id(f"{prefix}{label}")[:60] + f"_{step['id']}"
             if step["type"].endswith("_input"):
-                if label in given:
-                    values[step["id"], None] = given[label]
-                else:
-                    param = re.sub(r"\W", "_", name, flags=re.ASCII)
-                    self.made.params.add(param)
-                    values[step["id"], None] = f"{{params.{param}}}"
-                if step["type"] == "data_collection_input" and not prefix:
-                    self.made.left_out[
-                        "a tool over a collection: where it fans out is not written down"
-                    ] += 1
+                is_whole = step["type"] == "data_collection_input" and not prefix
+                values[step["id"], None] = given.get(label) or self._input(name, is_whole)
                 continue
             inputs = {}
             for target, sources in step["connections"].items():
@@ -357,6 +349,14 @@ class _Galaxy:
             for output in step["workflow_outputs"]:
                 outputs[output] = f"{{artifacts.{name}}}"
         return outputs
+
+    def _input(self, name, is_collection):
+        if is_collection:
+            reason = "a tool over a collection: where it fans out is not written down"
+            self.made.left_out[reason] += 1
+        param = re.sub(r"\W", "_", name, flags=re.ASCII)
+        self.made.params.add(param)
+        return f"{{params.{param}}}"
 
     def _value(self, values, kinds, step, output):
         """Give the placeholder of an output; one of several is picked by a node of its own."""

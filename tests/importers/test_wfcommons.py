@@ -94,7 +94,7 @@ def test_older_versions_have_the_tasks_in_the_workflow():
 def test_ids_that_become_one_are_an_error():
     tasks = [{"id": "a.b", "name": "t"}, {"id": "a_b", "name": "t"}]
 
-    with pytest.raises(PlanInvalid, match="'a.b' and 'a_b' both become 'a_b'"):
+    with pytest.raises(PlanInvalid, match=r"'a\.b' and 'a_b' both become 'a_b'"):
         import_wfcommons({"tasks": tasks})
 
 
@@ -136,8 +136,11 @@ def test_a_workflow_runs_with_stub_tools_in_the_order_of_its_dependencies():
     made = import_wfcommons(DATA / "wfinstances" / "bacass-dirt02-001.json", seconds="seconds")
     asked = []
 
+    def work(seconds):
+        asked.append(seconds)
+
     def stub(name):
-        return Tool.from_schema(name, "", {"type": "object"}, lambda seconds: asked.append(seconds))
+        return Tool.from_schema(name, "", {"type": "object"}, work)
 
     registry = ToolRegistry([stub(tool) for tool in {node.tool for node in made.plan.nodes}])
     assert check_plan(made.plan, registry).ok

@@ -117,7 +117,7 @@ def test_the_aligned_text_stands_on_the_lines_of_the_original():
 
 
 def test_an_issue_behind_a_text_in_other_quotes_gets_the_place_of_the_original():
-    text = "So:\n {'steps': [{'id': 'say \"a\"', 'x': 1,\n 'd': 'it\\'s', 'y': 2}]} end"
+    text = "So:\n      {'steps': [{'id': 'say \"a\"', 'x': 1,\n 'd': 'it\\'s', 'y': 2}]} end"
     found = extract(text)
     document = read_document(found.aligned)
 
@@ -160,6 +160,7 @@ def test_line_breaks_between_quotes_move_nothing_that_follows():
         (f"Here:\n```json\n{STEPS[:-2]}\n```\nBye.", "truncated", 4, 1),
         (f"Here:\n```json\n{STEPS[:-2]}", "truncated", 3, 43),
         ('{"name": "p", "objective": "to', "truncated", 1, 28),
+        ('{"a": x} is short for {"b": [', "truncated", 1, 30),
         (f"{STEPS}\nBetter:\n{STEPS[:12]}", "truncated", 3, 13),
         (f'{{"result": {STEPS}', "truncated", 1, 56),
         (STEPS.replace('"', "“")[:-8], "truncated", 1, 37),
@@ -207,6 +208,7 @@ def test_a_plan_that_is_broken_is_left_to_its_reader_and_no_part_of_it_is_taken(
 
 def test_a_map_that_is_no_plan_is_given_when_there_is_no_other():
     assert taken("{}") == "{}"
+    assert taken("{name: p, objective: o}") == "{name: p, objective: o}"
     assert taken('It gave {"error": "x"}.') == '{"error": "x"}'
     assert taken('{"steps": "[]"} is it.') == '{"steps": "[]"}'
     assert taken('So [{"id": "a"}, {"id": "b"}].') == '[{"id": "a"}, {"id": "b"}]'

@@ -9,7 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from planbench.errors import ArtifactNotFound, ConfigurationError, FrameError, PathError
+from planbench.errors import (
+    ArtifactNotFound,
+    ArtifactRefused,
+    ConfigurationError,
+    FrameError,
+    PathError,
+)
 from planbench.memory import WorkingMemory, measure
 
 
@@ -576,3 +582,48 @@ class MemoryMachine(RuleBasedStateMachine):
 
 TestMemoryAgainstModel = MemoryMachine.TestCase
 TestMemoryAgainstModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_a_pattern_never_mixes_the_rows_of_two_runs():
+    memory = WorkingMemory()
+    for index in range(3):
+        memory.put(f"q.{index}", [{"run": 1}], node="q", index=index)
+    memory.start_items("q")
+    memory.put("q.0", [{"run": 2}], node="q", index=0)
+    assert memory.concat("q.*")["run"].tolist() == [2]
+    assert memory.concat("q")["run"].tolist() == [2]
+    assert memory["q.2"] == [{"run": 1}]  # asked for by its own name it is still there
+    assert memory.keys("q.*") == ["q.0", "q.1", "q.2"]
+
+
+def test_a_node_id_means_what_the_node_stored_last_also_over_a_key_of_that_name():
+    memory = WorkingMemory()
+    memory.put("q", "first run", node="q")
+    memory.put("q.0", "second run", node="q", index=0)
+    assert memory["q"] == ["second run"]
+    memory.put("elsewhere", "third run", node="q")
+    assert memory["q"] == "third run"
+    memory.put("q", "by hand")
+    assert memory["q"] == "by hand"
+
+
+@pytest.mark.parametrize("value", [(n for n in range(3)), iter([1]), map(str, [1])])
+def test_what_can_be_read_only_once_is_refused(value):
+    memory = WorkingMemory()
+    with pytest.raises(ArtifactRefused, match="return a list"):
+        memory.put("g", value)
+    assert "g" not in memory
+
+
+def test_a_value_that_raises_at_every_attribute_is_an_object_and_breaks_no_catalog():
+    class Proxy:
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    memory = WorkingMemory()
+    memory.put("proxy", Proxy())
+    memory.put("good", 1)
+    assert memory.info("proxy").entry_type == "object"
+    assert memory.catalog()["key"].tolist() == ["proxy", "good"]
+    assert "proxy" in memory._repr_html_()
+    assert [info.key for info in memory.search("o")] == ["proxy", "good"]

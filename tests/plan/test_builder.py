@@ -107,9 +107,11 @@ def test_a_guard_in_text_carries_edges_too_also_with_a_parameter_in_it():
     p = Plan("p")
     p.add("make", id="a", facets={"n": count("[]")})
     p.add("use", id="b", when="ctx.artifacts.a.n > {params.least} && ctx.errors == 0")
-    p.add("use", id="c", when="ctx.artifacts.a.n > and")
+    p.add("use", id="c", when="a.n > 0 && b.status == 'ok'")
 
-    assert [node.depends_on for node in p.build().nodes] == [[], ["a"], []]
+    nodes = p.build().nodes
+    assert [node.depends_on for node in nodes] == [[], ["a"], ["a", "b"]]
+    assert nodes[2].when == "ctx.artifacts.a.n > 0 && ctx.status.b == 'ok'"
 
 
 def test_depends_on_says_all_that_is_waited_for():
@@ -181,7 +183,7 @@ def test_a_tool_is_a_function_a_tool_or_a_name():
 
 
 def test_a_keyword_that_could_be_meant_twice_is_refused_with_both_ways_out():
-    def wait(timeout: float, id: str):
+    def wait(timeout: float, id: str):  # noqa: A002 - a name that nodes have too
         return timeout, id
 
     p = Plan("p")

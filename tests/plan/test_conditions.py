@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import operator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ def test_a_comparison_is_the_text_of_a_guard(plan):
     for condition, text in [
         (n > 0, "ctx.artifacts.a.n > 0"),
         (n <= 1.5, "ctx.artifacts.a.n <= 1.5"),
-        (0 < n, "ctx.artifacts.a.n > 0"),
+        (operator.lt(0, n), "ctx.artifacts.a.n > 0"),
         (n == "x", 'ctx.artifacts.a.n == "x"'),
         (n != None, "ctx.artifacts.a.n != null"),  # noqa: E711 - the comparison is kept
         (n == True, "ctx.artifacts.a.n == true"),  # noqa: E712 - as above
@@ -50,7 +52,7 @@ def test_conditions_are_combined_with_signs(plan):
 @pytest.mark.parametrize(
     "use",
     [
-        lambda n: bool(n),
+        bool,
         lambda n: bool(n > 1),
         lambda n: n > 1 and n < 3,
         lambda n: 0 < n < 3,

@@ -208,11 +208,11 @@ def test_what_the_models_refuse_is_not_valid(record):
 
     assert errors(record)
     assert errors(record, LONG)
-    if "for_each" not in json.dumps(record) and "facets" not in json.dumps(record):
-        lenient = json.dumps(record) in {json.dumps(plan(metadata={"checkpoint": "yes"}))}
-        if not lenient:  # the reader understands yes
-            with pytest.raises(PlanInvalid):
-                load_plan(json.dumps(record))
+    understood = plan(metadata={"checkpoint": "yes"})  # by the reader, not by the schema
+    text = json.dumps(record)
+    if record != understood and "for_each" not in text and "facets" not in text:
+        with pytest.raises(PlanInvalid):
+            load_plan(text)
 
 
 def test_an_error_points_at_its_field():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,9 @@ from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan, PlanMetadata, PlanNode
 from planbench.runtime import Engine, Run
 from planbench.tools import Tool, ToolRegistry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Lab:
@@ -83,6 +86,13 @@ class Lab:
             run = await engine.start(self.plan(*nodes, **metadata), params)
             await run
         return run
+
+    @staticmethod
+    async def until(condition: Callable[[], Any]) -> None:
+        """Let the loop go on until something has come about, at most five seconds."""
+        async with asyncio.timeout(5):
+            while not condition():  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.001)
 
     def run(self, *nodes: PlanNode, params: Any = None, **metadata: Any) -> Run:
         """Run to the end on a loop of its own; nothing may be left on that loop."""

@@ -23,7 +23,9 @@ def swept(lab):
     """A run with canaries in results, resolved arguments, prints and exception texts."""
 
     async def source():
-        return [{"name": f"item{i}", "secret": canary(), "rows": [{"s": canary()}]} for i in range(4)]
+        return [
+            {"name": f"item{i}", "secret": canary(), "rows": [{"s": canary()}]} for i in range(4)
+        ]
 
     async def fetch(item, extra):
         print("said", canary())
@@ -119,8 +121,32 @@ def test_the_journal_that_a_store_gets_holds_no_payload_either(lab, swept):
 
 @pytest.mark.parametrize(
     "value",
-    ["\ud800", "é", "\x00", 2**70, float("nan"), b"x", {1: 2}, {("a", 1): 2}, {1}, object(), pd.NaT],
-    ids=repr,
+    [
+        "\ud800",
+        "é",
+        "\x00",
+        2**70,
+        float("nan"),
+        b"x",
+        {1: 2},
+        {("a", 1): 2},
+        {1},
+        object(),
+        pd.NaT,
+    ],
+    ids=[
+        "surrogate",
+        "letter",
+        "nul",
+        "large",
+        "nan",
+        "bytes",
+        "int key",
+        "tuple key",
+        "set",
+        "object",
+        "NaT",
+    ],  # fmt: skip
 )
 def test_no_value_of_a_tool_makes_an_event_that_is_no_json(lab, value):
     async def odd(item=None):
@@ -136,7 +162,9 @@ def test_no_value_of_a_tool_makes_an_event_that_is_no_json(lab, value):
     run = lab.run(
         lab.node("a", "odd", facets=facets),
         lab.node("b", "fails"),
-        *lab.items([value], "odd", args={"item": "{item}"}, facets=facets, store_as="k_{item}_{index}"),
+        *lab.items(
+            [value], "odd", args={"item": "{item}"}, facets=facets, store_as="k_{item}_{index}"
+        ),
     )
     for event in run.events:
         assert orjson.loads(orjson.dumps(event.to_dict()))["seq"] == event.seq

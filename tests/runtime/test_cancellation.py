@@ -16,12 +16,6 @@ def others():
     return asyncio.all_tasks() - {asyncio.current_task()}
 
 
-async def until(condition, timeout=5.0):
-    async with asyncio.timeout(timeout):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
 def recorded_cancelled(run, *nodes):
     """The run is on record as cancelled, and so is each of these nodes."""
     assert run.status == "cancelled"
@@ -109,9 +103,11 @@ def test_cancel_while_node_waits(lab, sleeper):
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(
-                lab.plan(lab.node("a"), lab.node("b", "asleep", after="a"), lab.node("c", after="b"))
+                lab.plan(
+                    lab.node("a"), lab.node("b", "asleep", after="a"), lab.node("c", after="b")
+                )
             )
-            await until(lambda: sleeper.waiting)
+            await lab.until(lambda: sleeper.waiting)
             run.cancel()
             outcome = await run
             assert outcome.status == "cancelled"
@@ -139,7 +135,7 @@ def test_cancel_while_fan_out_runs(lab):
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(*lab.items(list(range(20)), "work")))
-            await until(lambda: len(lab.calls) == 3)
+            await lab.until(lambda: len(lab.calls) == 3)
             await asyncio.sleep(0.01)
             run.cancel()
             await run
@@ -161,10 +157,8 @@ def test_cancel_while_tools_never_wait(lab):
     async def main():
         async with lab.engine() as engine:
             items = list(range(50_000))
-            run = await engine.start(
-                lab.plan(*lab.items(items, each={"max_items": 100_000}))
-            )
-            await until(lambda: lab.calls)
+            run = await engine.start(lab.plan(*lab.items(items, each={"max_items": 100_000})))
+            await lab.until(lambda: lab.calls)
             run.cancel()
             await run
             recorded_cancelled(run, "fan")
@@ -179,7 +173,7 @@ def test_cancel_while_retry_backoff_waits(lab):
         async with lab.engine() as engine:
             retry = {"max_attempts": 5, "backoff_seconds": 30}
             run = await engine.start(lab.plan(lab.node("a", "boom", retry=retry)))
-            await until(lambda: lab.calls)
+            await lab.until(lambda: lab.calls)
             await asyncio.sleep(0)
             run.cancel()
             await run
@@ -201,7 +195,7 @@ def test_cancel_while_thread_backoff_waits_names_no_thread(lab):
         async with lab.engine() as engine:
             retry = {"max_attempts": 5, "backoff_seconds": 30}
             run = await engine.start(lab.plan(lab.node("a", "bad", retry=retry)))
-            await until(lambda: any(e.type == ev.NODE_RETRIED for e in run.events))
+            await lab.until(lambda: any(e.type == ev.NODE_RETRIED for e in run.events))
             run.cancel()
             await run
             assert run.state.nodes["a"].reason == "cancelled"
@@ -215,7 +209,7 @@ def test_cancel_while_retried_tool_waits_makes_no_other_try(lab, sleeper):
             run = await engine.start(
                 lab.plan(lab.node("a", "asleep", retry={"max_attempts": 5}, timeout=60))
             )
-            await until(lambda: sleeper.waiting)
+            await lab.until(lambda: sleeper.waiting)
             run.cancel()
             await run
             recorded_cancelled(run, "a")
@@ -240,7 +234,7 @@ def test_cancel_during_off_loop_measure(lab, monkeypatch, gate):
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a", args={"value": "large"})))
-            await until(begun.is_set)
+            await lab.until(begun.is_set)
             run.cancel()
             await run
             recorded_cancelled(run, "a")
@@ -276,7 +270,7 @@ def test_cancel_twice(lab, sleeper):
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a", "asleep")))
-            await until(lambda: sleeper.waiting)
+            await lab.until(lambda: sleeper.waiting)
             run.cancel()
             run.cancel()
             await asyncio.sleep(0)
@@ -307,7 +301,7 @@ def test_cancel_twice_while_tool_cleans_up(lab):
             run = await engine.start(lab.plan(lab.node("a", "tidy")))
             await asyncio.sleep(0.01)
             run.cancel()
-            await until(lambda: lab.calls)
+            await lab.until(lambda: lab.calls)
             run.cancel()
             await asyncio.wait_for(run.result(), 5)
             recorded_cancelled(run, "a")
@@ -343,7 +337,7 @@ def test_cancel_from_another_thread(lab, sleeper):
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a", "asleep")))
-            await until(lambda: sleeper.waiting)
+            await lab.until(lambda: sleeper.waiting)
             thread = threading.Thread(target=run.cancel)
             thread.start()
             outcome = await asyncio.wait_for(run.result(), 5)
@@ -359,7 +353,7 @@ def test_cancel_from_signal_handler_wakes_a_sleeping_loop(lab, sleeper):
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a", "asleep")))
-            await until(lambda: sleeper.waiting)
+            await lab.until(lambda: sleeper.waiting)
             before = signal.signal(signal.SIGALRM, lambda *_: run.cancel())
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -408,7 +402,7 @@ def test_cancelling_the_awaiting_task_cancels_the_run(lab, sleeper):
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a", "asleep")))
             waiter = asyncio.create_task(run.result())
-            await until(lambda: sleeper.waiting)
+            await lab.until(lambda: sleeper.waiting)
             waiter.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiter
@@ -424,7 +418,7 @@ def test_cancelling_one_of_two_awaiting_tasks_gives_the_other_the_outcome(lab, s
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a", "asleep")))
             one, two = asyncio.create_task(run.result()), asyncio.create_task(run.result())
-            await until(lambda: sleeper.waiting)
+            await lab.until(lambda: sleeper.waiting)
             one.cancel()
             assert (await two).status == "cancelled"
             with pytest.raises(asyncio.CancelledError):
@@ -450,7 +444,7 @@ def test_leaving_engine_cancels_and_awaits_live_runs(lab, sleeper):
     async def main():
         async with lab.engine() as engine:
             runs = [await engine.start(lab.plan(lab.node("a", "asleep"))) for _ in range(3)]
-            await until(lambda: sleeper.waiting == 3)
+            await lab.until(lambda: sleeper.waiting == 3)
         for run in runs:
             recorded_cancelled(run, "a")
         assert sleeper.ended == 3
@@ -464,7 +458,7 @@ def test_leaving_engine_by_an_error_cancels_live_runs(lab, sleeper):
         with pytest.raises(ZeroDivisionError):
             async with lab.engine() as engine:
                 run = await engine.start(lab.plan(lab.node("a", "asleep")))
-                await until(lambda: sleeper.waiting)
+                await lab.until(lambda: sleeper.waiting)
                 raise ZeroDivisionError
         recorded_cancelled(run, "a")
         assert not others()
@@ -477,7 +471,7 @@ def test_cancelling_one_run_leaves_the_other_alone(lab, sleeper):
         async with lab.engine() as engine:
             one = await engine.start(lab.plan(lab.node("a", "asleep")))
             two = await engine.start(lab.plan(lab.node("a", "asleep")))
-            await until(lambda: sleeper.waiting == 2)
+            await lab.until(lambda: sleeper.waiting == 2)
             one.cancel()
             await one
             assert two.status == "running"
@@ -539,7 +533,9 @@ def test_tool_that_swallows_cancelled_error_and_gives_something_large(lab, monke
 
     async def main():
         async with lab.engine() as engine:
-            run = await engine.start(lab.plan(lab.node("a", "swallow"), *[lab.node(f"b{i}") for i in range(3)]))
+            run = await engine.start(
+                lab.plan(lab.node("a", "swallow"), *[lab.node(f"b{i}") for i in range(3)])
+            )
             await asyncio.sleep(0.01)
             run.cancel()
             await run
@@ -563,7 +559,7 @@ def test_item_that_swallows_cancelled_error_is_the_last_one(lab):
         async with lab.engine() as engine:
             nodes = lab.items([0, 1, 2, 3], "swallow", each={"max_concurrency": 2})
             run = await engine.start(lab.plan(*nodes))
-            await until(lambda: len(lab.calls) == 2)
+            await lab.until(lambda: len(lab.calls) == 2)
             run.cancel()
             await run
             recorded_cancelled(run, "fan")
@@ -595,7 +591,9 @@ def test_tool_that_swallows_again_and_again_is_given_up(lab, monkeypatch):
     asyncio.run(main())
 
 
-def test_tool_that_swallows_again_and_again_does_not_outlive_the_execution_timeout(lab, monkeypatch):
+def test_tool_that_swallows_again_and_again_does_not_outlive_the_execution_timeout(
+    lab, monkeypatch
+):
     monkeypatch.setattr(scheduler, "GRACE", 0.02)
 
     async def stubborn():
@@ -700,23 +698,27 @@ def test_timeouts_inside_tools_are_their_own(lab):
     assert run.refs["b"].errors == ["TimeoutError"]
 
 
-def test_keyboard_interrupt_in_a_tool_reaches_the_caller_and_is_on_record(lab):
-    runs = []
-
+def test_keyboard_interrupt_that_an_async_tool_raises_is_the_error_of_its_node_and_stops_no_loop(
+    lab,
+):
     async def interrupted():
         await asyncio.sleep(0)
         raise KeyboardInterrupt
 
+    async def at_once():
+        raise KeyboardInterrupt
+
     lab.tool(interrupted)
-
-    async def main():
-        async with lab.engine() as engine:
-            runs.append(await engine.start(lab.plan(lab.node("a", "interrupted"))))
-            await runs[0]
-
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(main())
-    recorded_cancelled(runs[0], "a")
+    lab.tool(at_once)
+    run = lab.run(
+        lab.node("a", "interrupted"),
+        lab.node("b", "at_once"),
+        *lab.items([1, 2], "at_once", args={}),
+    )
+    assert run.status == "partial"
+    for node in ("a", "b"):
+        assert run.refs[node].errors == ["KeyboardInterrupt"]
+    assert run.refs["fan"].errors[1:] == ["[0] KeyboardInterrupt", "[1] KeyboardInterrupt"]
 
 
 def test_keyboard_interrupt_raised_in_a_thread_is_the_error_of_its_node(lab):
@@ -756,7 +758,7 @@ def test_thread_that_outlives_the_run_is_named_and_its_late_result_never_lands(l
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("c", "bsleep"), lab.node("d", after="c")))
-            await until(lambda: lab.calls)
+            await lab.until(lambda: lab.calls)
             run.cancel()
             outcome = await asyncio.wait_for(run.result(), 2)
             assert outcome.status == "cancelled"
@@ -764,7 +766,7 @@ def test_thread_that_outlives_the_run_is_named_and_its_late_result_never_lands(l
             assert run.state.nodes["c"].reason == "cancelled; abandoned, thread still running"
             events = list(run.events)
             gate.set()
-            await until(lambda: "ended" in lab.calls)
+            await lab.until(lambda: "ended" in lab.calls)
             await asyncio.sleep(0.02)
             assert run.events == events
             assert "c" not in lab.memory
@@ -778,14 +780,14 @@ def test_threads_of_a_fan_out_that_outlive_the_run_are_counted(lab, bsleep, gate
         async with lab.engine() as engine:
             nodes = lab.items(list(range(9)), "bsleep", each={"max_concurrency": 3})
             run = await engine.start(lab.plan(*nodes))
-            await until(lambda: len(lab.calls) == 3)
+            await lab.until(lambda: len(lab.calls) == 3)
             run.cancel()
             await run
             assert run.state.nodes["fan"].reason == (
                 "cancelled after 0 of 9 items; abandoned, 3 threads still running"
             )
             gate.set()
-            await until(lambda: lab.calls.count("ended") == 3)
+            await lab.until(lambda: lab.calls.count("ended") == 3)
             await asyncio.sleep(0.02)
             assert lab.calls.count("begun") == 3  # what had not begun never does
             assert lab.memory["fan"] == []
@@ -821,7 +823,10 @@ def test_node_that_was_claimed_and_not_begun_has_no_thread(lab, gate):
 def test_call_that_timed_out_frees_its_place_though_its_thread_goes_on(lab, bsleep, gate):
     run = lab.run(
         *[lab.node(f"stuck{i}", "bsleep", timeout=0.02) for i in range(3)],
-        *[lab.node(f"n{i}", "plain", {"value": i}, [f"stuck{j}" for j in range(0)]) for i in range(5)],
+        *[
+            lab.node(f"n{i}", "plain", {"value": i}, [f"stuck{j}" for j in range(0)])
+            for i in range(5)
+        ],
         max_parallel_tasks=1,
     )
     assert run.status == "partial"
@@ -921,7 +926,7 @@ def test_outcome_is_recorded_before_result_returns(lab, sleeper):
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a", "asleep")))
             run.subscribe(lambda event: seen.append(event.type))
-            await until(lambda: sleeper.waiting)
+            await lab.until(lambda: sleeper.waiting)
             run.cancel()
             await run
             assert seen[-1] == ev.RUN_CANCELLED
@@ -943,7 +948,7 @@ def test_reason_of_a_cancelled_node_stands_first_among_its_errors(lab):
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(*lab.items([*range(30), 99], "work")))
-            await until(lambda: run.state.nodes["fan"].failed == 30)
+            await lab.until(lambda: run.state.nodes["fan"].failed == 30)
             run.cancel()
             await run
             errors = run.refs["fan"].errors

@@ -76,7 +76,11 @@ def most_at_once(events, plan):
 def dags(draw):
     nodes = []
     for i in range(draw(st.integers(1, 14))):
-        needs = draw(st.lists(st.sampled_from([f"n{j}" for j in range(i)]), unique=True, max_size=3)) if i else []
+        needs = (
+            draw(st.lists(st.sampled_from([f"n{j}" for j in range(i)]), unique=True, max_size=3))
+            if i
+            else []
+        )
         tool = draw(st.sampled_from(["on_loop", "on_loop", "on_loop", "in_thread"]))
         args = {"name": f"n{i}", "naps": draw(st.integers(0, 3)), "needs": needs}
         fields = {}
@@ -134,9 +138,7 @@ def test_as_many_nodes_run_at_once_as_are_ready_and_allowed(lab, tool, width, ca
 
     async def on_loop():
         here.append(1)
-        async with asyncio.timeout(10):
-            while len(here) < wanted:
-                await asyncio.sleep(0)
+        await lab.until(lambda: len(here) >= wanted)
 
     def in_thread():
         here.append(1)
@@ -152,7 +154,9 @@ def test_as_many_nodes_run_at_once_as_are_ready_and_allowed(lab, tool, width, ca
 
 
 @pytest.mark.parametrize("tool", ["on_loop", "in_thread"])
-@pytest.mark.parametrize(("own", "cap", "total"), [(4, 10, 20), (10, 4, 20), (8, 8, 3), (1, 5, 4), (64, 128, 64)])
+@pytest.mark.parametrize(
+    ("own", "cap", "total"), [(4, 10, 20), (10, 4, 20), (8, 8, 3), (1, 5, 4), (64, 128, 64)]
+)
 def test_as_many_items_run_at_once_as_both_caps_allow(lab, tool, own, cap, total):
     wanted = min(own, cap, total)
     meet = threading.Barrier(wanted)
@@ -167,10 +171,8 @@ def test_as_many_items_run_at_once_as_both_caps_allow(lab, tool, own, cap, total
             return len(here) <= wanted
 
     async def on_loop(item):
-        first = enter(item)
-        async with asyncio.timeout(10):
-            while first and len(here) < wanted:
-                await asyncio.sleep(0)
+        if enter(item):
+            await lab.until(lambda: len(here) >= wanted)
         at_work.remove(item)
 
     def in_thread(item):
@@ -181,7 +183,9 @@ def test_as_many_items_run_at_once_as_both_caps_allow(lab, tool, own, cap, total
 
     lab.tool(on_loop)
     lab.tool(in_thread)
-    nodes = lab.items(list(range(total)), tool, args={"item": "{item}"}, each={"max_concurrency": own})
+    nodes = lab.items(
+        list(range(total)), tool, args={"item": "{item}"}, each={"max_concurrency": own}
+    )
     run = lab.run(*nodes, max_parallel_tasks=cap)
     assert run.status == "completed", run.failure_text()
     assert max(most) == wanted
@@ -204,7 +208,9 @@ def test_fan_outs_and_plain_nodes_share_the_cap(lab):
 def test_a_fan_out_takes_no_place_itself(lab):
     run = lab.run(
         *lab.items([1, 2], "plain"),
-        lab.node("again", "plain", {"value": "{item}"}, "fan", for_each={"source": "{artifacts.fan}"}),
+        lab.node(
+            "again", "plain", {"value": "{item}"}, "fan", for_each={"source": "{artifacts.fan}"}
+        ),
         max_parallel_tasks=1,
     )
     assert run.status == "completed"
@@ -215,8 +221,13 @@ def test_a_fan_out_takes_no_place_itself(lab):
 
 def test_a_fan_out_gets_a_turn_beside_a_long_chain_of_plain_nodes(lab):
     chain = [lab.node("src", args={"value": [0, 1, 2]})]
-    chain += [lab.node(f"n{i}", args={"value": f"n{i}"}, after=f"n{i - 1}" if i else "src") for i in range(50)]
-    fan = lab.node("fan", args={"value": "{item}"}, after="src", for_each={"source": "{artifacts.src}"})
+    chain += [
+        lab.node(f"n{i}", args={"value": f"n{i}"}, after=f"n{i - 1}" if i else "src")
+        for i in range(50)
+    ]
+    fan = lab.node(
+        "fan", args={"value": "{item}"}, after="src", for_each={"source": "{artifacts.src}"}
+    )
     run = lab.run(*chain, fan, max_parallel_tasks=1)
     assert run.status == "completed"
     assert lab.calls.index(2) < lab.calls.index("n10")
@@ -224,8 +235,15 @@ def test_a_fan_out_gets_a_turn_beside_a_long_chain_of_plain_nodes(lab):
 
 def test_a_chain_of_plain_nodes_gets_a_turn_beside_a_long_fan_out(lab):
     nodes = [lab.node("src", args={"value": list(range(200))})]
-    nodes.append(lab.node("fan", args={"value": "{item}"}, after="src", for_each={"source": "{artifacts.src}"}))
-    nodes += [lab.node(f"n{i}", args={"value": f"n{i}"}, after=f"n{i - 1}" if i else "src") for i in range(10)]
+    nodes.append(
+        lab.node(
+            "fan", args={"value": "{item}"}, after="src", for_each={"source": "{artifacts.src}"}
+        )
+    )
+    nodes += [
+        lab.node(f"n{i}", args={"value": f"n{i}"}, after=f"n{i - 1}" if i else "src")
+        for i in range(10)
+    ]
     run = lab.run(*nodes, max_parallel_tasks=1)
     assert run.status == "completed"
     assert lab.calls.index("n9") < lab.calls.index(100)
@@ -329,7 +347,9 @@ def test_large_results_are_measured_and_read_in_a_thread_beside_the_tools(lab, t
 
     lab.tool(large)
     facets = {"counts": {"n": "rows[]"}}
-    nodes = lab.items([1], "large", facets=facets) if fan else [lab.node("fan", "large", facets=facets)]
+    nodes = (
+        lab.items([1], "large", facets=facets) if fan else [lab.node("fan", "large", facets=facets)]
+    )
     run = lab.run(*nodes)
     assert run.status == "completed", run.failure_text()
     assert run.refs["fan"].facets == {"n": 60_000}
@@ -374,11 +394,12 @@ def test_a_run_goes_on_while_a_large_result_is_measured(lab, monkeypatch, gate):
 
     async def main():
         async with lab.engine() as engine:
-            chain = [lab.node(f"n{i}", args={"value": i}, after=f"n{i - 1}" if i else []) for i in range(20)]
+            chain = [
+                lab.node(f"n{i}", args={"value": i}, after=f"n{i - 1}" if i else [])
+                for i in range(20)
+            ]
             run = await engine.start(lab.plan(lab.node("a", args={"value": "large"}), *chain))
-            async with asyncio.timeout(5):
-                while run.nodes_done < 20 or not begun.is_set():
-                    await asyncio.sleep(0.001)
+            await lab.until(lambda: run.nodes_done == 20 and begun.is_set())
             assert run.state.nodes["a"].status == "running"
             gate.set()
             await run

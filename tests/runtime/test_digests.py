@@ -15,9 +15,11 @@ from planbench.runtime.digests import digest_of, digest_of_plain
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.lists(inner, max_size=3).map(tuple)
-    | st.dictionaries(st.text(max_size=3) | st.integers(0, 3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=3) | st.integers(0, 3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -98,6 +100,10 @@ def test_digests_are_the_same_in_every_process():
     )
     for seed in ("1", "2"):
         done = subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert done.stdout.strip() == repr([digest_of(value) for value in values])

@@ -91,7 +91,9 @@ def test_what_is_not_built_yet_is_refused_with_a_code_that_names_the_node(lab, f
 
 def test_a_secret_for_a_tool_that_may_not_have_it_makes_the_plan_invalid(lab):
     plan = lab.plan(lab.node("a", args={"value": "{env.TOKEN}"}))
-    assert [i.code for i in start(lab, plan, env={"TOKEN": ["github_*"]}).issues] == ["env_not_allowed"]
+    assert [i.code for i in start(lab, plan, env={"TOKEN": ["github_*"]}).issues] == [
+        "env_not_allowed"
+    ]
 
 
 def test_durable_without_a_durable_store_is_a_configuration_error(lab):
@@ -172,7 +174,9 @@ def test_a_changed_tool_is_used_by_the_next_run(lab):
     asyncio.run(main())
 
 
-def test_a_tool_that_changes_while_a_plan_is_checked_is_not_missed_by_the_next_run(lab, monkeypatch):
+def test_a_tool_that_changes_while_a_plan_is_checked_is_not_missed_by_the_next_run(
+    lab, monkeypatch
+):
     lab.tool(lambda: "old", name="work")
     plan = lab.plan(lab.node("a", "work"))
     check = engine_module.CompiledPlan
@@ -232,7 +236,10 @@ def test_registries_and_runs_are_let_go():
 def test_two_engines_may_share_registry_and_memory(lab):
     async def main():
         async with lab.engine() as one, lab.engine() as two:
-            runs = [await engine.start(lab.plan(lab.node(name))) for engine, name in ((one, "a"), (two, "b"))]
+            runs = [
+                await engine.start(lab.plan(lab.node(name)))
+                for engine, name in ((one, "a"), (two, "b"))
+            ]
             for run in runs:
                 await run
 
@@ -357,10 +364,10 @@ def test_the_digest_is_of_the_arguments_as_they_were_before_the_tool_changed_the
         return 1
 
     lab.tool(spoils)
+
     async def main():
-        runs = []
-        for _ in range(2):
-            runs.append(await lab.finish(lab.node("a", "spoils", {"value": ["x", {"y": 1}]})))
+        spoiling = lab.node("a", "spoils", {"value": ["x", {"y": 1}]})
+        runs = [await lab.finish(spoiling) for _ in range(2)]
         return [e.data["digest"] for run in runs for e in run.events if e.type == ev.NODE_FINISHED]
 
     one, two = asyncio.run(main())

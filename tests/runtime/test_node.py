@@ -56,7 +56,10 @@ def test_a_plain_wrapper_of_an_async_function_is_awaited(lab, fan):
         await asyncio.sleep(0)
         return f"awaited {value}"
 
-    lab.tool(lambda value: inner(value), name="wrapper")
+    def wrapper(value):
+        return inner(value)
+
+    lab.tool(wrapper)
     nodes = lab.items([1], "wrapper") if fan else [lab.node("fan", "wrapper", {"value": 1})]
     run = lab.run(*nodes)
     assert run.status == "completed"
@@ -191,7 +194,7 @@ def test_a_tool_that_swallows_its_timeout_is_still_over_its_limit(lab):
 
 def test_an_async_tool_that_blocks_past_its_limit_is_named(lab):
     async def block():
-        time.sleep(0.15)
+        time.sleep(0.15)  # noqa: ASYNC251 - the fault that is looked for
 
     lab.tool(block)
     run = lab.run(lab.node("a", "block", timeout=0.05))
@@ -219,7 +222,7 @@ def test_an_async_tool_that_blocks_the_loop_is_named_in_a_warning(lab, late, fan
     async def block(value=None):
         if late:
             await asyncio.sleep(0)
-        time.sleep(0.12)
+        time.sleep(0.12)  # noqa: ASYNC251 - the fault that is looked for
 
     lab.tool(block)
     run = lab.run(*(lab.items([1], "block") if fan else [lab.node("fan", "block")]))
@@ -271,7 +274,9 @@ def test_a_call_is_tried_as_often_as_said_and_the_wait_grows(lab, monkeypatch):
         await sleep(0)
 
     monkeypatch.setattr(node_module.asyncio, "sleep", noted)
-    run = lab.run(lab.node("a", "boom", {"value": 1}, retry={"max_attempts": 4, "backoff_seconds": 2}))
+    run = lab.run(
+        lab.node("a", "boom", {"value": 1}, retry={"max_attempts": 4, "backoff_seconds": 2})
+    )
     assert lab.calls == [1, 1, 1, 1]
     assert [seconds for seconds in waits if seconds] == [2, 4, 6]
     retried = [e.data for e in run.events if e.type == ev.NODE_RETRIED]
@@ -384,7 +389,13 @@ def test_tools_see_the_context_of_whoever_started_the_run(lab):
                     lab.node("b", "in_thread"),
                     lab.node("c", "on_loop", timeout=30),
                     *lab.items([1], "in_thread"),
-                    lab.node("d", "on_loop", {"value": "{item}"}, "src", for_each={"source": "{artifacts.src}"}),
+                    lab.node(
+                        "d",
+                        "on_loop",
+                        {"value": "{item}"},
+                        "src",
+                        for_each={"source": "{artifacts.src}"},
+                    ),
                 )
             )
             VARIABLE.set("changed since")
@@ -417,7 +428,9 @@ def test_what_a_tool_sets_does_not_leak_into_another_call(lab, limit):
     lab.tool(in_thread)
     chain = [lab.node("n0", "on_loop", {"value": 0}, timeout=limit)]
     chain += [
-        lab.node(f"n{i}", "in_thread" if i % 2 else "on_loop", {"value": i}, f"n{i - 1}", timeout=limit)
+        lab.node(
+            f"n{i}", "in_thread" if i % 2 else "on_loop", {"value": i}, f"n{i - 1}", timeout=limit
+        )
         for i in range(1, 6)
     ]
     run = lab.run(*chain, *lab.items([7, 8, 9], "on_loop", timeout=limit))
@@ -438,7 +451,9 @@ def test_a_token_of_a_context_can_be_reset_after_a_wait(lab):
         return VARIABLE.get()
 
     lab.tool(resets)
-    run = lab.run(lab.node("a", "resets"), lab.node("b", "resets", timeout=30), *lab.items([1], "resets"))
+    run = lab.run(
+        lab.node("a", "resets"), lab.node("b", "resets", timeout=30), *lab.items([1], "resets")
+    )
     assert run.status == "completed", run.failure_text()
     assert lab.memory["fan"] == ["unset"]
 
@@ -483,7 +498,10 @@ class Odd(Exception):
         (Odd(1, "m"), "Odd: m"),
         (asyncio.CancelledError(), "tool raised CancelledError"),
         (SystemExit(3), "SystemExit: 3"),
-        (ExceptionGroup("two", [ValueError("a"), KeyError("b")]), "ExceptionGroup: two (2 sub-exceptions)"),
+        (
+            ExceptionGroup("two", [ValueError("a"), KeyError("b")]),
+            "ExceptionGroup: two (2 sub-exceptions)",
+        ),
         (ExceptionGroup("g", [ExceptionGroup("h", [ValueError("a")])]), "ValueError: a"),
         (ValueError("half \ud800"), "ValueError: half ?"),
     ],

@@ -50,7 +50,12 @@ def test_prints_go_to_their_node_and_not_to_the_cell(lab, capsys):
     assert printed(run, "a") == "on_loop before\non_loop after\n"
     assert printed(run, "b") == "in_thread line\nand a write\ntwo pieces\n"
     assert printed(run, "c") == "limited before\nlimited after\n"
-    assert sorted(printed(run, "fan").splitlines()) == ["x after", "x before", "y after", "y before"]
+    assert sorted(printed(run, "fan").splitlines()) == [
+        "x after",
+        "x before",
+        "y after",
+        "y before",
+    ]
     assert capsys.readouterr() == ("", "")
 
 
@@ -141,7 +146,11 @@ def test_output_is_bounded_for_each_node_and_says_so_once(lab, capsys):
         assert text.startswith("x" * 99 + "\n")
         assert text.count("is cut") == 1
         assert MAX_OUTPUT < len(text) <= MAX_OUTPUT + 100
-        events = [e.data["text"] for e in run.events if e.type == ev.NODE_OUTPUT and e.data["node_id"] == node]
+        events = [
+            e.data["text"]
+            for e in run.events
+            if e.type == ev.NODE_OUTPUT and e.data["node_id"] == node
+        ]
         assert "".join(events) == text
     assert capsys.readouterr() == ("", "")
 
@@ -191,8 +200,7 @@ def test_output_before_a_cancellation_is_kept_and_nothing_comes_after_the_end(la
     async def main():
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a", "on_loop"), lab.node("b", "in_thread")))
-            while not begun.is_set():
-                await asyncio.sleep(0.001)
+            await lab.until(begun.is_set)
             run.cancel()
             await run
             assert run.events[-1].type == ev.RUN_CANCELLED
@@ -217,7 +225,7 @@ def test_a_thread_that_outlives_its_loop_may_still_print(lab, gate, capsys):
         gate.wait(30)
         try:
             print("late")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, there must be none
             failures.append(error)
         ended.set()
 

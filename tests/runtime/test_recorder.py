@@ -81,7 +81,10 @@ def test_journals_of_two_runs_do_not_mix(lab):
 
     async def main():
         async with lab.engine(store=store) as engine:
-            runs = [await engine.start(lab.plan(*[lab.node(f"n{i}", "plain") for i in range(20)])) for _ in range(3)]
+            runs = [
+                await engine.start(lab.plan(*[lab.node(f"n{i}", "plain") for i in range(20)]))
+                for _ in range(3)
+            ]
             for run in runs:
                 await run
                 assert store.journals[run.run_id] == run.events
@@ -135,8 +138,7 @@ def test_a_run_whose_task_was_cancelled_before_its_first_step_is_kept_too(lab):
             run = await engine.start(lab.plan(lab.node("a")))
             run.root.cancel()
             await run
-            while others():
-                await asyncio.sleep(0)
+            await lab.until(lambda: not others())
             assert store.journals[run.run_id] == run.events
             assert [e.type for e in run.events] == [ev.RUN_STARTED, ev.RUN_CANCELLED]
 
@@ -206,9 +208,7 @@ def test_a_slow_store_does_not_hold_up_the_run(lab):
         store = Store(gate=asyncio.Event())
         async with lab.engine(store=store) as engine:
             run = await engine.start(lab.plan(*[lab.node(f"n{i}", "plain") for i in range(20)]))
-            async with asyncio.timeout(5):
-                while not run.finished:
-                    await asyncio.sleep(0.001)
+            await lab.until(lambda: run.finished)
             assert store.journals == {}
             store.gate.set()
             await run

@@ -125,9 +125,7 @@ def test_the_number_of_errors_that_a_guard_saw_is_in_the_journal_either_way(lab)
         lab.node("yes", after="first", when="ctx.errors > 0"),
         max_parallel_tasks=1,
     )
-    seen = {
-        e.data["node_id"]: (e.type, e.data["errors"]) for e in run.events if "errors" in e.data
-    }
+    seen = {e.data["node_id"]: (e.type, e.data["errors"]) for e in run.events if "errors" in e.data}
     assert seen == {"no": (ev.NODE_SKIPPED, 1), "yes": (ev.NODE_STARTED, 1)}
 
 
@@ -136,7 +134,10 @@ def test_a_result_whose_length_cannot_be_told_makes_the_guard_not_evaluable(lab)
         def __len__(self):
             raise OSError("gone")
 
-    lab.tool(lambda: Odd(), name="odd")
+    def odd():
+        return Odd()
+
+    lab.tool(odd)
     run = lab.run(
         lab.node("a", "odd"),
         lab.node("b", after="a", when="ctx.artifacts.a.count > 0"),
@@ -152,7 +153,9 @@ def test_a_frame_is_never_asked_whether_it_is_true(lab):
     lab.tool(lambda: frame, name="frame")
     run = lab.run(
         lab.node("a", "frame"),
-        lab.node("b", args={"value": "{artifacts.a}"}, after="a", when="ctx.artifacts.a.count == 2"),
+        lab.node(
+            "b", args={"value": "{artifacts.a}"}, after="a", when="ctx.artifacts.a.count == 2"
+        ),
     )
     assert run.status == "completed", run.failure_text()
     assert lab.memory["b"].equals(frame)
@@ -186,9 +189,7 @@ def test_a_fan_out_over_a_skipped_artifact_is_skipped_and_so_are_the_readers_beh
     run = lab.run(
         lab.node("a"),
         lab.node("b", after="a", when="false"),
-        lab.node(
-            "c", args={"value": "{item}"}, after="b", for_each={"source": "{artifacts.b}"}
-        ),
+        lab.node("c", args={"value": "{item}"}, after="b", for_each={"source": "{artifacts.b}"}),
         lab.node("d", args={"value": "{artifacts.c}"}, after="c"),
         lab.node("e", args={"value": "{artifacts.d}"}, after="d"),
         lab.node("f", args={"value": "end"}, after="e"),
@@ -287,8 +288,7 @@ def test_a_node_is_never_called_while_one_of_its_needs_still_runs(lab):
                     lab.node("d", args={"value": "d"}, after="b"),
                 )
             )
-            while lab.calls != ["a"]:
-                await asyncio.sleep(0)
+            await lab.until(lambda: lab.calls == ["a"])
             for _ in range(10):
                 await asyncio.sleep(0)
             assert run.state.nodes["c"].status == "waiting"
@@ -315,7 +315,9 @@ def test_a_node_is_never_called_while_one_of_its_needs_still_runs(lab):
 )
 def test_the_status_of_a_run_follows_from_those_of_its_nodes(lab, tools, status):
     nodes = [
-        lab.node(f"n{i}", "give" if tool == "skip" else tool, when="false" if tool == "skip" else None)
+        lab.node(
+            f"n{i}", "give" if tool == "skip" else tool, when="false" if tool == "skip" else None
+        )
         for i, tool in enumerate(tools)
     ]
     run = lab.run(*nodes)
@@ -392,9 +394,7 @@ def test_a_tool_that_swallows_the_timeout_keeps_what_it_gave(lab):
             return "given all the same"
 
     lab.tool(stubborn)
-    run = lab.run(
-        lab.node("a", "stubborn"), lab.node("b", after="a"), execution_timeout=0.05
-    )
+    run = lab.run(lab.node("a", "stubborn"), lab.node("b", after="a"), execution_timeout=0.05)
     assert lab.memory["a"] == "given all the same"
     assert run.state.nodes["a"].status == "ok"
     assert run.state.nodes["b"].status == "error"

@@ -138,7 +138,9 @@ def test_a_journal_is_in_order_and_names_only_what_the_plan_has(plan, cancel_aft
     assert [event.timestamp for event in events] == sorted(event.timestamp for event in events)
     assert {event.type for event in events} <= EVENT_TYPES
     assert events[0].type == ev.RUN_STARTED
-    assert [e.type for e in events if e.type in (ev.RUN_FINISHED, ev.RUN_CANCELLED)] == [events[-1].type]
+    assert [e.type for e in events if e.type in (ev.RUN_FINISHED, ev.RUN_CANCELLED)] == [
+        events[-1].type
+    ]
     needs = {node.id: node.depends_on for node in plan.nodes}
     ends = (ev.NODE_FINISHED, ev.NODE_FAILED, ev.NODE_SKIPPED, ev.NODE_BLOCKED)
     started, ended = {}, {}
@@ -259,8 +261,7 @@ def test_a_manifest_can_be_had_at_any_time(lab):
         lab.tool(hold.wait, name="wait")
         async with lab.engine() as engine:
             run = await engine.start(lab.plan(lab.node("a"), lab.node("b", "wait", after="a")))
-            while run.state.nodes["b"].status != "running":
-                await asyncio.sleep(0)
+            await lab.until(lambda: run.state.nodes["b"].status == "running")
             manifest = run.manifest()
             assert (manifest.nodes_total, manifest.nodes_ok) == (2, 1)
             assert [ref.node_id for ref in manifest.artifacts] == ["a"]
