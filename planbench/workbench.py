@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench.checkpoints import MemoryStore
 from planbench.errors import CommandError, ConfigurationError
-from planbench.files import PlanFileStore, load_plan
+from planbench.files import PlanFileStore, load_plan, load_plan, load_plan
 from planbench.memory import WorkingMemory
+from planbench.plan.model import ExecutionPlan
+from planbench.plan.model import ExecutionPlan
 from planbench.plan.model import ExecutionPlan
 from planbench.runtime import Engine
 from planbench.session import PlanSession
 from planbench.tools import ToolRegistry
-from planbench.validation import check_plan, registry_of
+from planbench.validation import check_plan, registry_of, registry_of, registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
     from planbench.plan.model import PlanRunManifest
     from planbench.runtime import Run
     from planbench.validation import ValidationReport
+    from planbench.validation.given import Buildable
+
+    Source = str | Path | Mapping[str, Any] | ExecutionPlan | Buildable
+    from planbench.validation.given import Buildable
+
+    Source = str | Path | Mapping[str, Any] | ExecutionPlan | Buildable
     from planbench.validation.given import Buildable
 
     Source = str | Path | Mapping[str, Any] | ExecutionPlan | Buildable
@@ -185,6 +193,24 @@ def _loaded(
     return load_plan(plan, {} if params is None else params), None
 
 
+def _loaded(
+    plan: Source, params: Mapping[str, Any] | None
+) -> tuple[ExecutionPlan, Mapping[str, Any] | None]:
+    """Read what is no plan yet, its parameters put in so that errors name the lines."""
+    if isinstance(plan, ExecutionPlan):
+        return plan, params
+    return load_plan(plan, {} if params is None else params), None
+
+
+def _loaded(
+    plan: Source, params: Mapping[str, Any] | None
+) -> tuple[ExecutionPlan, Mapping[str, Any] | None]:
+    """Read what is no plan yet, its parameters put in so that errors name the lines."""
+    if isinstance(plan, ExecutionPlan):
+        return plan, params
+    return load_plan(plan, {} if params is None else params), None
+
+
 async def run_plan(
     plan: Source,
     *,
@@ -201,6 +227,8 @@ async def run_plan(
     functions; without one the tools are those of the workbench. Raises PlanLoadError,
     PlanInvalid, ConfigurationError and RunRefused before anything is called. Whoever cancels the caller cancels the run.
     """
+    plan, params = _loaded(plan, params)
+    plan, params = _loaded(plan, params)
     plan, params = _loaded(plan, params)
     registry = get_workbench().registry if registry is None else registry
     async with Engine(store, registry, memory, allowed_tools=allowed_tools, env=env) as engine:

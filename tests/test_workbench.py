@@ -7,11 +7,19 @@ import pytest
 
 from planbench import workbench as workbench_module
 from planbench.checkpoints import CheckpointStore, MemoryStore
-from planbench.errors import ArtifactNotFound, CommandError, ConfigurationError, PlanInvalid
+from planbench.errors import (
+    ArtifactNotFound,
+    CommandError,
+    ConfigurationError,
+    PlanInvalid,
+    PlanLoadError,
+)
+from planbench.files import load_plan
 from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan, PlanNode
 from planbench.runtime import Run
 from planbench.tools import ToolRegistry
+from planbench.validation import check_plan
 from planbench.workbench import (
     KEPT_RUNS,
     KEPT_VALUES,
@@ -389,3 +397,55 @@ def test_run_sync_takes_the_same_arguments_and_gives_the_same():
     )
     assert manifest.status == "completed"
     assert memory["n0"] == 7
+
+
+TEXT = "name: p\nobjective: o\nnodes:\n  - {id: a, tool: give, args: {value: '{params.v}'}}\n"
+
+
+def test_a_plan_is_run_from_text_a_file_a_record_and_what_builds_one(tmp_path):
+    file = tmp_path / "p.yaml"
+    file.write_text(TEXT)
+    made = ExecutionPlan.model_validate(load_plan(TEXT).to_dict())
+
+    class Builder:
+        def build(self):
+            return made
+
+    for source in (TEXT, file, made.to_dict(), made, Builder()):
+        manifest = run_sync(source, registry=[give], params={"v": 1})
+        assert manifest.status == "completed"
+        assert check_plan(source, [give]).ok
+
+    async def main():
+        bench = Workbench([give])
+        outcome = await (await bench.start(TEXT, {"v": 1})).result()
+        await bench.close()
+        return outcome.status
+
+    assert asyncio.run(main()) == "completed"
+
+
+def test_a_text_without_its_parameters_is_refused_with_their_lines():
+    with pytest.raises(PlanInvalid, match="line 4, .*params.v"):
+        run_sync(TEXT, registry=[give])
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        (5, {}),
+        (None, {}),
+        (TEXT, {"memory": {}}),
+        (TEXT, {"registry": 5}),
+        (TEXT, {"registry": [5]}),
+        (TEXT, {"params": [1]}),
+        (TEXT, {"params": "x"}),
+        (TEXT, {"store": 5}),
+        (TEXT, {"allowed_tools": [5]}),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_a_line_with_the_fix(source, options):
+    options = {"registry": [give], "params": {"v": 1}, **options}
+    with pytest.raises((ConfigurationError, PlanLoadError)) as caught:
+        run_sync(source, **options)
+    assert "\n" not in caught.value.message

@@ -16,7 +16,7 @@ from planbench.errors import CommandError, PlanInvalid
 from planbench.render.dot import dot_source
 from planbench.render.svg import draw
 from planbench.render.text import as_text
-from planbench.validation import check_plan, read_text
+from planbench.validation import check_plan, read_text, read_text, read_text
 from planbench.workbench import Workbench
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from planbench.runtime.run import Run
     from planbench.session import PlanSession
     from planbench.validation import ValidationReport
+    from planbench.validation.given import Buildable
 
 PLAN_FILES: Final = (".yaml", ".yml", ".json")
 
@@ -37,7 +38,7 @@ class Unequipped(Workbench):
 
     def check(
         self,
-        source: str | Path | Mapping[str, Any] | ExecutionPlan,
+        source: str | Path | Mapping[str, Any] | ExecutionPlan | Buildable,
         params: Mapping[str, Any] | None = None,
     ) -> ValidationReport:
         """Check a plan; the report says that the tools are unknown."""
@@ -143,6 +144,16 @@ def _source(plan: str, workbench: Workbench) -> str | Path:
         regular = path.is_file() or path.is_dir() or not path.exists()
         return path if regular else read_text(path)
     return workbench.plans.path(plan)
+
+
+def _called(session: PlanSession, options: argparse.Namespace) -> str:
+    """Give what findings name as their place: the file of the plan where there is one."""
+    return str(session.source) if isinstance(session.source, Path) else options.plan
+
+
+def _called(session: PlanSession, options: argparse.Namespace) -> str:
+    """Give what findings name as their place: the file of the plan where there is one."""
+    return str(session.source) if isinstance(session.source, Path) else options.plan
 
 
 def _called(session: PlanSession, options: argparse.Namespace) -> str:

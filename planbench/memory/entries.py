@@ -27,7 +27,7 @@ class Entry:
 
     ``created`` is seconds since the epoch, ``index`` the place in a fan-out.
     ``digest`` is that of the arguments that gave the value and ``fingerprint`` that
-    of the tool, where both are known: an equal call need not be made again.
+    of the code that ran, where both are known: an equal call need not be made again.
     """
 
     __slots__ = (

@@ -228,6 +228,7 @@ class WorkingMemory:
 
         A node id gives the keys of its items, in item order.
         """
+        _require_words(pattern)
         if not is_pattern(pattern):
             return [entry.key for entry in self.entries(pattern)]
         return [key for key in list(self._current) if matches(key, pattern)]
@@ -238,6 +239,7 @@ class WorkingMemory:
         A pattern leaves out what a node stored in an earlier run and not in its latest:
         rows of two runs never mix.
         """
+        _require_words(pattern)
         if not is_pattern(pattern):
             found = self._find(pattern)
             if found is None:
@@ -257,6 +259,8 @@ class WorkingMemory:
                 f"there is no entry type {entry_type!r}",
                 hint=f"write one of {', '.join(ENTRY_TYPES)}",
             )
+        _require_words(text)
+        _require_words(text)
         _require_words(text)
         wanted = text.casefold()
         return [
@@ -406,6 +410,14 @@ class WorkingMemory:
         close = difflib.get_close_matches(str(name), names[:_COMPARED], _SHOWN_NEAR)
         near = list(dict.fromkeys([*close, *parts]))[:_SHOWN_NEAR]
         return ArtifactNotFound(name, near, hint=None if near else "memory.keys() gives all keys")
+
+
+def _require_words(text: object) -> None:
+    if not isinstance(text, str):
+        raise ConfigurationError(
+            f"entries are found by text, not by {type(text).__name__}",
+            hint='write a key, a node id or a pattern such as "fetch_*"',
+        )
 
 
 def _require_text(key: object) -> None:

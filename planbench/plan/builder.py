@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from planbench.plan.options import Facets, Retry
 
 _SOURCE: Final = re.compile(r"(?P<id>[A-Za-z][A-Za-z0-9_\-]*)(?:\.(?=[^\[])|(?=\[|$))(?P<path>.*)")
+_WORD: Final = re.compile(r"[A-Za-z]\w*")
 _NO_ID_SIGN: Final = re.compile(r"[^A-Za-z0-9_\-]+")
 _MISSING: Final = object()
 
@@ -312,7 +313,7 @@ class Plan:
         if each is not None:
             record["for_each"] = each
         if "when" in options:
-            options["when"] = lengthened(guard_text(options["when"]), names_of(self._facets))
+            options["when"] = self._guard(options["when"])
         if "facets" in options or "max_group_keys" in options:
             options["facets"] = facets_record(
                 options.get("facets"), options.pop("max_group_keys", None)
@@ -328,6 +329,12 @@ class Plan:
         elif found := dict.fromkeys([*edges(record), *map(self._node_id, after)]):
             record["depends_on"] = list(found)
         return self._keep({key: record[key] for key in sorted(record, key=_ORDER.index)})
+
+    def _guard(self, when: Any) -> str:
+        """Give the text of a guard, in the long form."""
+        text = guard_text(when)
+        named = {name: self._facets[name] for name in _WORD.findall(text) if name in self._facets}
+        return lengthened(text, names_of(named))
 
     def _keep(self, record: dict[str, Any]) -> NodeHandle:
         self._nodes.append(record)

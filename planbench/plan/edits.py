@@ -12,11 +12,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-import yaml
-
 from planbench.errors import LanguageError
-from planbench.plan.document import format_json, read_document
-from planbench.plan.forms import BOM, is_json, plan_of
+from planbench.plan.forms import BOM, plan_of
 from planbench.plan.kinds import fit
 from planbench.plan.model import ID, ParamSpec
 from planbench.plan.parameters import wanted
@@ -99,10 +96,7 @@ def rename_node(text: str, old: str, new: str) -> str:
     if any(node.id == new for node in made.nodes):
         raise LanguageError(f"id {new!r} is taken by a node of this plan")
     nodes = [renamed_node(node, {old: new}) for node in made.nodes]
-    written = _written(text)
-    if written is None:
-        raise LanguageError(_REFUSED, hint="the JSON is not laid out as YAML could read it")
-    found = _Renaming(written, old, new, {node.id for node in made.nodes}).text()
+    found = _Renaming(Written(text), old, new, {node.id for node in made.nodes}).text()
     result = plan_of(found)
     if made.plan is None or not same(result.plan, made.plan.model_copy(update={"nodes": nodes})):
         raise LanguageError(_REFUSED, hint=_BY_HAND)
@@ -116,28 +110,15 @@ def _position(made: Draft, node_id: str) -> int:
     return ids.index(node_id)
 
 
-def _written(text: str) -> Written | None:
-    try:
-        return Written(text)
-    except yaml.YAMLError:
-        return None  # JSON may hold what YAML does not, as tabs
-
-
 # -- one value ------------------------------------------------------------------------
 
 
 def _with_value(text: str, made: Draft, route: Route, value: Any) -> str:
     root = made.document.value
     changed = _changed(root, route, value, ())
-    written, json_only = _written(text), is_json(text)
-    found = text
-    if written is not None:
-        rewriting = Rewriting(written, json_only=json_only)
-        _write(rewriting, route, changed)
-        found = rewriting.text
-    elif json_only:
-        whole = read_document(text).value
-        found = format_json(changed if "nodes" in whole else {**whole, "plan": changed})
+    rewriting = Rewriting(Written(text))
+    _write(rewriting, route, changed)
+    found = rewriting.text
     result = plan_of(found)
     if not same(result.document.value, changed):
         raise LanguageError(_REFUSED, hint=_BY_HAND)

@@ -72,7 +72,7 @@ def _comments(rewriting: Rewriting, piece: Piece) -> tuple[dict[str, _Comments],
     found: dict[str, _Comments] = {}
     at = piece.start
     for place, leaf in enumerate(leaves):
-        start, end = leaf.key.start, leaf.value.end
+        start, end = leaf.value.start, leaf.value.end
         above = [_of(text, one) for one in written.comments(at, start)]
         stop = min(written.line_end(end), piece.end if piece.flow else len(text))
         if place + 1 < len(leaves):

@@ -8,11 +8,8 @@ long one, which other readers rely on, is written anew.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import yaml
 
 from planbench.errors import LanguageError, PlanInvalid
 from planbench.plan.collector import paused_collector
@@ -24,7 +21,7 @@ from planbench.plan.rewriting import Rewriting, change_inside
 from planbench.plan.short_guards import lengthened, shortened
 from planbench.plan.sugar import BEFORE_EDGES, Vocabulary, long_plan, short_plan
 from planbench.plan.writer import entry_lines, flow_text
-from planbench.plan.written import Written
+from planbench.plan.written import Written, is_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,17 +64,6 @@ def plan_of(text: str) -> Draft:
     return made
 
 
-def is_json(text: str) -> bool:
-    """Whether a text that can be read is JSON, and no YAML in brackets."""
-    if text.lstrip()[:1] != "{":
-        return False
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _candidates(text: str, made: Draft, *, reference: bool) -> Iterator[str]:
     root = made.document.value
     target = long_plan(root) if reference else short_plan(root)
@@ -87,7 +73,7 @@ def _candidates(text: str, made: Draft, *, reference: bool) -> Iterator[str]:
         yield format_json(whole)
         return
     # what cannot be changed in its place is written anew
-    with contextlib.suppress(LanguageError, yaml.YAMLError):
+    with contextlib.suppress(LanguageError):
         yield _Form(Written(text), root, target, reference=reference).text()
     yield _header(text) + format_yaml(whole)
 
@@ -111,8 +97,6 @@ def _header(text: str) -> str:
 
 
 def _lost(old: str, new: str) -> list[str]:
-    if new == old or is_json(old):
-        return []
     return list((_comments(old) - _comments(new)).elements())
 
 

@@ -364,6 +364,18 @@ def _number(field: str) -> int | None:
     return int(field) if plain and str(int(field)) == field else None
 
 
+def _number(field: str) -> int | None:
+    """Give the number that a field is written as: the columns of a frame may be numbers."""
+    plain = field.isascii() and field.isdecimal() and len(field) <= _LONGEST_NUMBER
+    return int(field) if plain and str(int(field)) == field else None
+
+
+def _number(field: str) -> int | None:
+    """Give the number that a field is written as: the columns of a frame may be numbers."""
+    plain = field.isascii() and field.isdecimal() and len(field) <= _LONGEST_NUMBER
+    return int(field) if plain and str(int(field)) == field else None
+
+
 def _field(value: Any, fields: tuple[str, ...], text: str) -> Any:
     for field in fields:
         if isinstance(value, dict):

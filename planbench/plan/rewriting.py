@@ -5,6 +5,7 @@ What is removed or replaced leaves its comments behind, on lines of their own.
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
@@ -28,21 +29,32 @@ _STANDS: Final = "the text is laid out so that this place cannot be changed alon
 class Rewriting:
     """Gathers changes of one text. Each raises LanguageError where it cannot be made."""
 
-    def __init__(self, written: Written, *, json_only: bool = False) -> None:
+    def __init__(self, written: Written) -> None:
         self.written = written
-        self.json_only = json_only
         self.edits: list[Edit] = []
+        self._lifted: list[Edit] = []
 
     @property
     def text(self) -> str:
         """The text with all changes made, those at one place in the order in which they came."""
+        changes = sorted(self.edits, key=lambda edit: edit[:2])
+        lifted = [self._above(edit, changes) for edit in self._lifted]
         pieces, at = [], 0
-        for edit in sorted(self.edits, key=lambda edit: edit[:2]):
+        for edit in sorted([*lifted, *changes], key=lambda edit: edit[:2]):
             if edit.start < at:
                 raise LanguageError(_STANDS)
             pieces += [self.written.text[at : edit.start], edit.text]
             at = edit.end
         return "".join([*pieces, self.written.text[at:]])
+
+    def _above(self, edit: Edit, changes: list[Edit]) -> Edit:
+        """Give a line of comments a place above what another change takes away."""
+        start = edit.start
+        while True:
+            place = bisect.bisect_left(changes, start, key=lambda change: change.start) - 1
+            if place < 0 or changes[place].end <= start:
+                return Edit(start, start, edit.text)
+            start = self.written.free_line(changes[place].start)
 
     def put(self, start: int, end: int, text: str) -> None:
         """Put a text in the place of another."""
@@ -102,7 +114,7 @@ class Rewriting:
 
     def _one_line(self, piece: Piece, value: Any) -> str | None:
         """Write a value on one line, where it belongs on one."""
-        if self.json_only:
+        if self.written.is_json:
             return json.dumps(value, ensure_ascii=False)
         quote = piece.style if piece.style in ('"', "'") else ""
         holds = isinstance(value, dict | list) and value
@@ -163,9 +175,11 @@ class Rewriting:
     def insert(self, holder: Piece, name: str, value: Any, after: Entry | None = None) -> None:
         """Write a new entry into a map, behind another one or at the end."""
         after = after or (holder.entries[-1] if holder.entries else None)
-        key = json.dumps(name, ensure_ascii=False) if self.json_only else key_text(name)
+        key = json.dumps(name, ensure_ascii=False) if self.written.is_json else key_text(name)
         if after is None or holder.flow:
-            inline = json.dumps(value, ensure_ascii=False) if self.json_only else flow_text(value)
+            inline = (
+                json.dumps(value, ensure_ascii=False) if self.written.is_json else flow_text(value)
+            )
             if after is None:
                 if not holder.flow:
                     raise LanguageError(_STANDS)
@@ -190,7 +204,7 @@ class Rewriting:
 
     def append(self, holder: Piece, value: Any) -> None:
         """Write a new item at the end of a list."""
-        inline = json.dumps(value, ensure_ascii=False) if self.json_only else flow_text(value)
+        inline = json.dumps(value, ensure_ascii=False) if self.written.is_json else flow_text(value)
         if not holder.items:
             self.put(holder.start, holder.end, f"[{inline}]")
             return
@@ -247,7 +261,7 @@ class Rewriting:
             line = self.written.text[start:offset]
             indent = line[: len(line) - len(line.lstrip())]
             lines = [f"{indent}{self._of(c)}{self.written.line_break}" for c in comments]
-            self.put(start, start, "".join(lines))
+            self._lifted.append(Edit(start, start, "".join(lines)))
 
 
 def _anchor(piece: Piece) -> str:

@@ -100,8 +100,8 @@ class _Script:
             lines(self._option(metadata.max_parallel_tasks, "params")),
             lines(self._option(metadata.execution_timeout, "params")),
         )
-        parts = _needed(body + tail)
-        return f"{_HEAD}{_import_lines(parts + body + tail)}\n{self._constants()}\n\n{parts}{body}\n{tail}"
+        parts, names = _needed(set(_names(ast.parse(body + tail))))
+        return f"{_HEAD}{_import_lines(names)}\n{self._constants()}\n\n{parts}{body}\n{tail}"
 
     def _constants(self) -> str:
         declared = self.plan.params
@@ -291,21 +291,21 @@ def _names(tree: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
-def _needed(body: str) -> str:
-    """Give the parts that a body needs, and those that they need, in the order of their files."""
+def _needed(names: set[str]) -> tuple[str, set[str]]:
+    """Give the parts that names call for, in the order of their files, and all names in them."""
     parts = _parts()
-    wanted_names = {name for name in _names(ast.parse(body)) if name in parts}
-    todo = list(wanted_names)
+    chosen = {name for name in names if name in parts}
+    todo = list(chosen)
+    found = set(names)
     while todo:
-        for name in parts[todo.pop()][1]:
-            if name in parts and name not in wanted_names:
-                wanted_names.add(name)
-                todo.append(name)
-    chosen = [source for name, (source, _) in parts.items() if name in wanted_names]
-    return "".join(f"{source}\n\n\n" for source in chosen)
+        inner = parts[todo.pop()][1]
+        found |= inner
+        new = [name for name in inner if name in parts and name not in chosen]
+        chosen.update(new)
+        todo += new
+    return "".join(f"{parts[name][0]}\n\n\n" for name in parts if name in chosen), found
 
 
-def _import_lines(source: str) -> str:
-    used = set(_names(ast.parse(source)))
-    found = [line for name, line in _imports().items() if name in used]
+def _import_lines(names: set[str]) -> str:
+    found = [line for name, line in _imports().items() if name in names]
     return "".join(f"{line}\n" for line in sorted(found, key=lambda line: (line[0] == "f", line)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 BLOCK_SCALARS: Final = frozenset("|>")
 _COMMENT: Final = re.compile(r"#[^\r\n]*")
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s*)*")
+_JSON: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s,:{}\[\]"]+')
+_CLOSING: Final = frozenset("}]")
 _HEADER: Final = re.compile(r"(?:[&!]\S*\s+)*[|>][+\-0-9]*([ \t]+)(#[^\r\n]*)")
 
 
@@ -120,19 +123,40 @@ class Comment(NamedTuple):
 
 
 class Written:
-    """A text and its pieces; ``root`` is the plan itself.
-
-    Raises yaml.YAMLError for what is not YAML.
-    """
+    """A text that can be read, and its pieces; ``root`` is the plan itself."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.scalars: list[Piece] = []
-        root = self._read()
+        self.is_json = is_json(text)
+        root = self._read_json() if self.is_json else self._read_yaml()
         inner = None if root.own("nodes") else root.own("plan")
         self.root = root if inner is None else inner.value.resolved
 
-    def _read(self) -> Piece:
+    def _read_json(self) -> Piece:
+        """Read JSON by itself: it may hold signs and tabs that YAML does not."""
+        stack: list[tuple[Piece, list[Piece]]] = []
+        top: list[Piece] = []
+        for match in _JSON.finditer(self.text):
+            word = match.group()
+            if word in _CLOSING:
+                piece, inner = stack.pop()
+                piece.end = match.end()
+                _fill(piece, inner)
+                continue
+            kind = {"{": "map", "[": "list"}.get(word, "scalar")
+            piece = Piece(kind, *match.span(), in_flow=bool(stack))
+            (stack[-1][1] if stack else top).append(piece)
+            if kind == "scalar":
+                piece.style = '"' if word[0] == '"' else ""
+                piece.text = json.loads(word) if piece.style else word
+                self.scalars.append(piece)
+            else:
+                piece.flow = True
+                stack.append((piece, []))
+        return top[0]
+
+    def _read_yaml(self) -> Piece:
         anchors: dict[str, Piece] = {}
         stack: list[tuple[Piece, list[Piece]]] = []
         top: list[Piece] = []
@@ -187,10 +211,7 @@ class Written:
 
     @staticmethod
     def _close(event: Any, piece: Piece, inner: list[Piece]) -> None:
-        if piece.kind == "map":
-            piece.entries = [Entry(*pair) for pair in zip(inner[::2], inner[1::2], strict=True)]
-        else:
-            piece.items = inner
+        _fill(piece, inner)
         if piece.flow:
             piece.end = event.end_mark.index
         elif inner:
@@ -255,6 +276,8 @@ class Written:
         text = self.text
         end = len(text) if end is None else end
         found: list[Comment] = []
+        if self.is_json:
+            return found
         at = start
         while (match := _COMMENT.search(text, at, end)) is not None:
             inside = self._scalar_at(match.start())
@@ -285,3 +308,21 @@ class Written:
         if place < 0 or offset >= self.scalars[place].end:
             return None
         return self.scalars[place]
+
+
+def is_json(text: str) -> bool:
+    """Whether a text that can be read is JSON, and no YAML in brackets."""
+    if text.lstrip()[:1] != "{":
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _fill(piece: Piece, inner: list[Piece]) -> None:
+    if piece.kind == "map":
+        piece.entries = [Entry(*pair) for pair in zip(inner[::2], inner[1::2], strict=True)]
+    else:
+        piece.items = inner

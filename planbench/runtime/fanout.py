@@ -90,6 +90,7 @@ class FanOut:
         "_context",
         "_digests",
         "_emit",
+        "_identity",
         "_may_reuse",
         "_merger",
         "_plain_digests",
@@ -128,7 +129,9 @@ class FanOut:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._digests = sched.values.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
-        self._may_reuse = sched.memory.met(node.tool.fingerprint) and node.may_reuse
+        self._identity = node.tool.identity() if node.tool.effects == "read" else None
+        met = self._identity is not None and sched.memory.met(self._identity)
+        self._may_reuse = met and node.may_reuse
         self._plain_digests = self._digests and not node.arg_reads
         sched.run.bodies[node.id] = self.entries
         sched.memory.start_items(node.id)
@@ -260,7 +263,7 @@ class FanOut:
     ) -> None:
         node, sched = self.node, self._sched
         entry = sched.memory.put_item(
-            key, value, node.id, node.tool.name, index, nbytes, digest, node.tool.fingerprint
+            key, value, node.id, node.tool.name, index, nbytes, digest, self._identity
         )
         self.entries[index] = entry
         data = {
@@ -298,11 +301,11 @@ class FanOut:
         return self._sched.values.digest(self.node, args, [scope.item, scope.index])
 
     def _known(self, key: str, digest: str | None) -> Entry | None:
-        """Give what the same tool gave for equal arguments, if the memory still holds it."""
+        """Give what the same code gave for equal arguments, if the memory still holds it."""
         entry = self._sched.memory.peek(key)
         if entry is None or digest is None or entry.digest != digest:
             return None
-        return entry if entry.fingerprint == self.node.tool.fingerprint else None
+        return entry if entry.fingerprint == self._identity else None
 
     async def _end_reuse(self, call: _Call, entry: Entry) -> None:
         sched = self._sched

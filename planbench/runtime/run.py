@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from planbench.plan.model import ArtifactRef, ExecutionPlan, PlanRunManifest
     from planbench.runtime.state import NodeState
 
+WAKE: Final = 0.2
+"""Seconds after which the loop is woken while somebody waits for a run."""
 STRICT_VARIABLE: Final = "PLANBENCH_STRICT"
 
 Verdict = Literal["fine", "lost", "red", "cancelled", "waiting"]
@@ -199,7 +201,10 @@ class Run:
         """Wait for the end and give the Outcome."""
         if self._root is not None and not self._root.done():
             try:
-                await asyncio.wait([self._root])
+                # In small waits: the kernel's interrupt cancels the waiting task in a signal
+                # handler, which does not wake a loop that sleeps until the next timer.
+                while not self._root.done():
+                    await asyncio.wait([self._root], timeout=WAKE)
             except asyncio.CancelledError:
                 self.cancel()
                 await asyncio.wait([self._root])

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from planbench.errors import ToolArgumentsInvalid, ToolError
 from planbench.tools.fingerprint import fingerprint
+from planbench.tools.identity import identity, transparent
 from planbench.tools.problems import MAX_PROBLEMS, ArgumentProblem, Unknowns, told, worded
 from planbench.tools.schema import MismatchError, SchemaArguments
 from planbench.tools.signature import (
@@ -186,6 +187,13 @@ class Tool:
             return self._problems(error, args, Unknowns(args, is_unknown), verbatim=True)
         return []
 
+    def identity(self) -> str | None:
+        """Say what code a call would run now, as a digest; None where that cannot be told.
+
+        Unlike ``fingerprint`` it follows helpers and globals, and is made anew at each call.
+        """
+        return identity(self)
+
     @property
     def needs_object(self) -> bool:
         """Whether it is a method that lacks its object, and so cannot be called yet."""
@@ -224,6 +232,9 @@ class Tool:
 
     def __repr__(self) -> str:
         return f"<Tool {self.signature_text}>"
+
+
+transparent.add(Tool)
 
 
 class _Options:

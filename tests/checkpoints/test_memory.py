@@ -63,3 +63,8 @@ def test_a_url_of_another_kind_is_a_configuration_error_that_says_what_there_is(
     with pytest.raises(ConfigurationError) as raised:
         open_store(url)
     assert '"memory"' in str(raised.value)
+
+
+def test_a_store_is_named_by_a_url():
+    with pytest.raises(ConfigurationError, match="named by a URL, not by nothing"):
+        open_store(None)

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +18,7 @@ def test_a_sound_plan_is_fine(with_tools):
     code, out, err = with_tools("validate", "squares")
 
     assert (code, err) == (0, "")
-    assert out == "squares: ok, 2 nodes\n"
+    assert out == f"{Path('plans', 'squares.yaml')}: ok, 2 nodes\n"
 
 
 def test_every_finding_is_a_line_with_file_line_and_column(with_tools):
@@ -264,3 +267,30 @@ def test_text_of_a_tool_never_steers_the_terminal(with_tools, project):
     assert code == 1
     assert "\x1b" not in out + err
     assert "[bold]x[/bold]" in err
+
+
+def test_findings_of_a_plan_named_by_its_name_have_the_path_of_its_file(with_tools):
+    code, out, _ = with_tools("validate", "broken")
+
+    assert code == 2
+    assert f"{Path('plans', 'broken.yaml')}:4:" in out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_plan_is_read_from_a_pipe_which_gives_its_text_once(with_tools, tmp_path):
+    text = Path("plans", "squares.yaml").read_bytes()
+    for command in ("validate", "run"):
+        pipe = tmp_path / f"{command}.pipe"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_bytes, args=(text,))
+        writer.start()
+        code, _, err = with_tools(command, str(pipe))
+        writer.join()
+        assert (code, err) == (0, "")
+
+
+def test_a_parameter_that_nothing_reads_has_no_line(with_tools):
+    code, out, _ = with_tools("validate", "squares", "--param", "zz=1")
+
+    assert code == 2
+    assert f"{Path('plans', 'squares.yaml')}: error: param 'zz' is given" in out

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from planbench import ToolRegistry, WorkingMemory, check_plan, load_plan, run_plan
+from planbench.examples import security_sweep
 from planbench.examples.security_sweep import DATA, PLAN, ScanFolder, scan_dates, sweep_tools
 
 ROOT = Path(__file__).parents[2]
@@ -381,7 +382,7 @@ def test_the_run_completes_and_its_facets_tell_what_was_found(swept):
 def test_one_memory_holds_the_sweep_of_the_day_that_ran_last(copied):
     memory = WorkingMemory()
     for date in (TODAY, BEFORE):
-        run(date=date, memory=memory)
+        run(copied, date=date, memory=memory)
     assert memory["diff"] == sweep(date=BEFORE)[1]
     assert len(memory["fetch"]) == 8
     set_status(copied, f"today/{CALM}", PORT_22, "FAIL")
@@ -415,3 +416,10 @@ def test_the_data_carries_its_licences():
     readme = (DATA / "README.md").read_text()
     for name in ("today", "previous", "listing_today.json", "soc2_aws.json"):
         assert name in readme
+
+
+def test_the_module_is_a_source_of_its_four_tools():
+    names = [one.__name__ for one in security_sweep.tools]
+
+    assert ToolRegistry([security_sweep]).names() == sorted(names, key=names.index)
+    assert ToolRegistry(security_sweep.tools).names() == names

@@ -153,8 +153,9 @@ def test_outside_of_a_work_tree_the_error_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     store = PlanFileStore(tmp_path / "plans")
     store.save(SWEEP, "sweep")
-    with pytest.raises(PlanLoadError, match="is in no git work tree"):
+    with pytest.raises(PlanLoadError, match="is in no git work tree") as caught:
         store.load("sweep@main")
+    assert type(caught.value) is PlanLoadError
     with pytest.raises(PlanLoadError, match="no plans folder"):
         PlanFileStore(tmp_path / "nowhere").load("sweep@main")
 

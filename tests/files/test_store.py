@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planbench.errors import PlanInvalid, PlanLoadError
+from planbench.errors import ConfigurationError, PlanInvalid, PlanLoadError
 from planbench.files import PlanFileStore, load_plan
 
 SWEEP = """\
@@ -398,3 +398,39 @@ def test_a_lock_is_no_plan_of_the_folder(store):
     store.save(SWEEP, "sweep")
     (store.plans_dir / "sweep.lock.json").write_text("{}")
     assert store.list() == ["sweep"]
+
+
+def test_a_store_needs_the_path_of_a_folder():
+    with pytest.raises(ConfigurationError, match="plans_dir is the path of a folder"):
+        PlanFileStore(None)
+
+
+def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path):
+    with pytest.raises(PlanLoadError, match=r"there is no folder '.*nowhere'"):
+        PlanFileStore(tmp_path / "nowhere").load("sweep")
+
+
+def test_a_name_that_is_too_long_is_refused_for_that(store):
+    with pytest.raises(PlanLoadError, match="at most 200 characters, and this one has 201"):
+        store.load("x" * 201)
+
+
+def test_a_link_out_of_the_folder_is_not_offered(store, tmp_path):
+    store.save(SWEEP, "ok")
+    (tmp_path / "outside.yaml").write_text(SWEEP)
+    (store.plans_dir / "link.yaml").symlink_to(tmp_path / "outside.yaml")
+
+    with pytest.raises(PlanLoadError) as caught:
+        store.load("~")
+    assert caught.value.hint == "the folder 'plans' has ok"
+
+
+def test_a_plan_is_also_read_from_a_record_a_plan_and_what_builds_one():
+    plan = load_plan(SWEEP)
+
+    class Builder:
+        def build(self):
+            return plan
+
+    assert load_plan(plan) is plan
+    assert load_plan(plan.to_dict()) == load_plan(Builder()) == plan

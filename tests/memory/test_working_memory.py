@@ -627,3 +627,9 @@ def test_a_value_that_raises_at_every_attribute_is_an_object_and_breaks_no_catal
     assert memory.catalog()["key"].tolist() == ["proxy", "good"]
     assert "proxy" in memory._repr_html_()
     assert [info.key for info in memory.search("o")] == ["proxy", "good"]
+
+
+@pytest.mark.parametrize("name", ["concat", "keys", "entries", "search"])
+def test_entries_are_found_by_text_only(name):
+    with pytest.raises(ConfigurationError, match="found by text, not by int"):
+        getattr(WorkingMemory(), name)(5)

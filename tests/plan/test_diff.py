@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planbench.errors import PlanInvalid
+from planbench.errors import ConfigurationError, PlanInvalid
 from planbench.files import load_plan
 from planbench.plan.diff import PlanDiff, diff_plans
 from planbench.plan.model import ExecutionPlan, PlanNode
@@ -396,3 +396,8 @@ def test_a_plan_whose_nodes_got_other_ids_differs_in_nothing_else(data, plans):
     assert not (diff.removed)
     assert not (diff.changed)
     assert not (diff.fields)
+
+
+def test_what_is_no_plan_is_not_compared():
+    with pytest.raises(ConfigurationError, match="1 is none"):
+        diff_plans(1, 2)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planbench.errors import PlanInvalid
+from planbench.errors import ConfigurationError, PlanInvalid
 from planbench.plan.document import read_document
 from planbench.plan.draft import draft
 from planbench.plan.model import ExecutionPlan, PlanNode
@@ -178,7 +178,7 @@ def test_the_issues_of_a_text_have_their_lines_and_nodes():
 
     assert [(i.code, i.node_id, i.line, i.column) for i in issues] == [
         ("bad_param", None, 5, 10),
-        ("unused_param", None, 1, 1),
+        ("unused_param", None, None, None),
         ("missing_param", None, 2, 12),
         ("missing_param", "listing", 9, 11),
     ]
@@ -289,3 +289,9 @@ def test_any_text_arrives_as_it_is(value, around):
 
     assert found["alone"] == value
     assert found["inside"].startswith(f"<{value}>")
+
+
+@pytest.mark.parametrize("params", [[1], "x", 5])
+def test_parameters_that_are_no_map_are_refused(params):
+    with pytest.raises(ConfigurationError, match="params is a map"):
+        bind({"name": "p", "nodes": []}, params)

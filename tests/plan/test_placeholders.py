@@ -282,3 +282,10 @@ def test_a_parameter_arrives_as_it_is_whatever_it_holds(text):
         bound = substitute(written, {"p": text}, "rep")
         expected = written.replace("{artifacts.b}", "SECRET").replace("{params.p}", text)
         assert Template(bound, "rep").resolve(scope) == expected
+
+
+def test_a_decimal_field_finds_the_key_that_is_that_number():
+    assert resolve("{item.0}", item={0: "a"}) == "a"
+    assert resolve("{item.0}", item={0: "a", "0": "b"}) == "b"
+    with pytest.raises(PlaceholderError, match="no field '01'"):
+        resolve("{item.01}", item={1: "a"})

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from planbench import ExecutionPlan, load_plan
 from planbench.plan.python_code import to_python
+from planbench.plan.script import to_script
 
 SWEEP = Path(__file__).resolve().parents[2] / "planbench/examples/daily_security_sweep.yaml"
 ALLOWED = ("str", "int", "float", "bool", "list", "dict")
@@ -168,3 +169,25 @@ def test_arguments_may_be_as_deep_as_a_plan_allows():
         deep = [deep, {"k": deep}] if isinstance(deep, str) else [deep]
 
     assert code_of({"id": "a", "tool": "t", "args": {"x": deep}})
+
+
+HOSTILE_IDS = ["x'); import os #", "a\nb", '"""', "é-ß", "1", "", "__import__", "None"]
+
+
+@pytest.mark.parametrize("write", [to_python, to_script])
+def test_ids_that_no_plan_may_have_are_no_code_either(write):
+    plan = load_plan("name: p\nobjective: o\nnodes:\n  - {id: a, tool: t}\n")
+    nodes = [
+        plan.nodes[0].model_copy(update={"id": name, "store_as": name}) for name in HOSTILE_IDS
+    ]
+    tree = ast.parse(write(plan.model_copy(update={"nodes": nodes})))
+
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert set(HOSTILE_IDS) <= texts
+    imported = [
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ]
+    assert "os" not in imported

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def note(value: Any) -> None:
+    """Note a call. It goes through the log, so that a tool that notes holds no state itself."""
+    logging.getLogger("lab").info("call", extra={"noted": value})
+
+
+class Notes(logging.Handler):
+    def __init__(self, lab: Lab) -> None:
+        super().__init__()
+        self._lab = lab
+
+    def emit(self, record: Any) -> None:
+        self._lab.calls.append(record.noted)
+
+
 class Lab:
     """One memory, one registry, and the calls that its tools have noted."""
 
@@ -24,21 +39,26 @@ class Lab:
         self.memory = WorkingMemory()
         self.registry = ToolRegistry()
         self.calls: list[Any] = []
+        self.note = note
+        logger = logging.getLogger("lab")
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        logger.handlers[:] = [Notes(self)]
 
         async def give(value: Any = None) -> Any:
-            self.calls.append(value)
+            note(value)
             return value
 
         def plain(value: Any = None) -> Any:
-            self.calls.append(value)
+            note(value)
             return value
 
         async def boom(value: Any = None) -> Any:
-            self.calls.append(value)
+            note(value)
             raise ValueError(f"boom {value}")
 
         async def picky(value: Any = None) -> Any:
-            self.calls.append(value)
+            note(value)
             if isinstance(value, int) and value < 0:
                 raise ValueError(f"{value} is negative")
             return value

@@ -146,7 +146,7 @@ def test_the_journal_that_a_store_gets_holds_no_payload_either(lab, swept):
         "set",
         "object",
         "NaT",
-    ],  # fmt: skip
+    ],
 )
 def test_no_value_of_a_tool_makes_an_event_that_is_no_json(lab, value):
     async def odd(item=None):

@@ -390,3 +390,48 @@ def test_the_arguments_of_a_plan_are_not_changed_by_a_tool_that_changes_its_own(
 
     asyncio.run(main())
     assert plan.nodes[0].args == {"value": ["x"]}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"store": 5},
+        {"memory": 5},
+        {"memory": {}},
+        {"registry": 5},
+        {"allowed_tools": 5},
+        {"env": "x"},
+    ],
+)
+def test_an_engine_says_what_it_cannot_be_made_of(wrong):
+    with pytest.raises(ConfigurationError):
+        Engine(**wrong)
+
+
+def test_an_engine_runs_plans_only_and_takes_parameters_as_a_map():
+    plan = ExecutionPlan(name="p", objective="o", nodes=[PlanNode(id="a", tool="t")])
+
+    async def main():
+        async with Engine() as engine:
+            with pytest.raises(ConfigurationError, match="the engine runs an ExecutionPlan"):
+                await engine.start("name: x")
+            for params in ([1], "x", ""):
+                with pytest.raises(ConfigurationError, match="params is a map"):
+                    await engine.start(plan, params)
+
+    asyncio.run(main())
+
+
+def test_an_allowed_tool_given_as_text_is_one_pattern():
+    def t():
+        return 1
+
+    plan = ExecutionPlan(name="p", objective="o", nodes=[PlanNode(id="a", tool="t")])
+
+    async def main(allowed):
+        async with Engine(registry=[t], allowed_tools=allowed) as engine:
+            return (await (await engine.start(plan)).result()).status
+
+    assert asyncio.run(main("t*")) == "completed"
+    with pytest.raises(PlanInvalid, match=r"not allowed here.*\(allowed: github_read\)"):
+        asyncio.run(main("github_read"))

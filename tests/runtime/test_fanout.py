@@ -362,6 +362,20 @@ def test_a_fan_out_reads_a_fan_out_as_a_list_of_its_survivors(lab):
     assert run.status == "partial"
 
 
+def test_a_tool_that_empties_its_source_changes_nothing_for_the_other_items(lab):
+    source = [1, 2, 3]
+
+    async def spoils(value):
+        source.clear()
+        lab.memory["src"].clear()
+        return value
+
+    lab.tool(spoils)
+    run = lab.run(*lab.items(source, "spoils"))
+    assert run.status == "completed"
+    assert lab.memory["fan"] == [1, 2, 3]
+
+
 # Keys
 
 
@@ -531,6 +545,36 @@ def test_nothing_is_reused_after_the_tool_has_changed(lab):
     assert lab.memory["fan"] == ["new a"]
 
 
+def test_a_helper_defined_anew_in_the_notebook_makes_every_call_again(lab):
+    cells = {"note": lab.note, "__name__": "__main__"}
+    exec("def helper(x):\n    return x * 10", cells)
+    exec("def work(value):\n    note(value)\n    return helper(value)", cells)
+    lab.tool(cells["work"])
+    nodes = lab.items([1, 2], "work")
+    lab.run(*nodes)
+    exec("\n\ndef helper(x):\n    return x * 10", cells)  # run again, unchanged
+    assert counts(lab.run(*nodes))["reused"] == 2
+    assert sorted(lab.calls) == [1, 2]
+    exec("def helper(x):\n    return x * 100", cells)
+    assert counts(lab.run(*nodes)) == {"ok": 2, "failed": 0, "skipped": 0, "reused": 0}
+    assert sorted(lab.calls) == [1, 1, 2, 2]
+    assert lab.memory["fan"] == [100, 200]
+    assert counts(lab.run(*nodes))["reused"] == 2
+
+
+def test_a_tool_whose_state_cannot_be_told_is_never_reused(lab):
+    class Client:
+        def get(self, value):
+            return value
+
+    client = Client()
+    lab.tool(lambda value: client.get(value), name="work")  # noqa: PLW0108 - the closure is the case
+    nodes = lab.items([1], "work")
+    lab.run(*nodes)
+    assert counts(lab.run(*nodes))["reused"] == 0
+    assert all(entry.fingerprint is None for entry in lab.memory.entries())
+
+
 def test_nothing_is_reused_because_a_key_has_the_same_name(lab):
     run = lab.run(*lab.items(["a"], args={"value": "{item} today"}, store_as="k_{item}"))
     assert counts(run)["reused"] == 0
@@ -560,19 +604,20 @@ def test_nothing_is_reused_from_another_memory(lab):
     assert lab.calls == ["a", "a"]
 
 
-def test_a_failed_item_is_called_again_and_the_others_are_reused(lab):
-    fails = {"b"}
+def test_a_failed_item_is_called_again_and_the_others_are_reused(lab, tmp_path):
+    note, fails = lab.note, tmp_path / "fails"
+    fails.write_text("b")
 
     async def flaky(value):
-        lab.calls.append(value)
-        if value in fails:
+        note(value)
+        if value in fails.read_text():
             raise ValueError("not yet")
         return value
 
     lab.tool(flaky)
     nodes = lab.items(["a", "b", "c"], "flaky")
     assert counts(lab.run(*nodes)) == {"ok": 2, "failed": 1, "skipped": 0, "reused": 0}
-    fails.clear()
+    fails.write_text("")
     lab.calls.clear()
     assert counts(lab.run(*nodes)) == {"ok": 1, "failed": 0, "skipped": 0, "reused": 2}
     assert lab.calls == ["b"]
@@ -582,8 +627,10 @@ def test_a_plan_for_one_date_and_then_for_another_makes_every_call_that_differs(
     async def listing(date):
         return [{"region": r, "date": date} for r in ("eu", "us")]
 
+    note = lab.note
+
     async def fetch(region, date):
-        lab.calls.append((region, date))
+        note((region, date))
         return {"region": region, "date": date}
 
     lab.tool(listing)

@@ -334,6 +334,23 @@ def test_log_lines_of_tools_go_to_their_node_where_the_handler_asks_for_the_stre
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_finalizer_that_prints_while_something_is_printed_does_not_lock_up(lab):
+    class Text(str):
+        __slots__ = ()
+
+        def __len__(self):
+            print("while it is taken in")
+            return super().__len__()
+
+    async def odd():
+        sys.stdout.write(Text("a line\n"))
+
+    lab.tool(odd)
+    output = printed(lab.run(lab.node("a", "odd")), "a")
+    assert "a line" in output
+    assert "while it is taken in" in output
+
+
 def test_a_run_inside_a_tool_prints_to_its_own_nodes(lab, capsys):
     async def inner():
         print("inner")

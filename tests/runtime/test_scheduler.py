@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from planbench import events as ev
-from planbench.runtime import replay
+from planbench.runtime import replay, scheduler
 from planbench.runtime.state import BLOCKED_REASON
 
 
@@ -429,6 +429,38 @@ def test_each_node_ends_once_and_nothing_follows_the_end_of_the_run(lab):
     assert run.nodes_done == run.nodes_total == 5
     assert run.events[0].type == ev.RUN_STARTED
     assert [e.type for e in run.events].index(ev.RUN_FINISHED) == len(run.events) - 1
+
+
+def test_a_defect_of_the_engine_itself_is_on_record_and_is_raised(lab, monkeypatch):
+    def defect(self, node, *, failed):
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(scheduler.Scheduler, "finish", defect)
+
+    async def main():
+        async with lab.engine() as engine:
+            run = await engine.start(lab.plan(lab.node("a"), lab.node("b", after="a")))
+            with pytest.raises(ZeroDivisionError):
+                await run
+            assert run.status == "cancelled"
+            assert run.events[-1].type == ev.RUN_CANCELLED
+            assert run.state.reason == "the run broke off: ZeroDivisionError: a defect"
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_nodes_that_were_left_over_never_pass_for_a_completed_run(lab, monkeypatch):
+    monkeypatch.setattr(scheduler.Scheduler, "finish", lambda self, node, failed: None)
+
+    async def main():
+        async with lab.engine() as engine:
+            run = await engine.start(lab.plan(lab.node("a"), lab.node("b", after="a")))
+            with pytest.raises(RuntimeError, match="nodes were left over: b"):
+                await run
+            assert run.status == "cancelled"
+
+    asyncio.run(main())
 
 
 def test_the_idempotency_key_is_one_per_call_and_no_argument_of_the_plan(lab):

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from planbench.errors import ToolArgumentsInvalid, ToolError, UnknownTool
+from planbench.errors import ConfigurationError, ToolArgumentsInvalid, ToolError, UnknownTool
 from planbench.tools import PERMISSION_CONTEXT, RegistryChange, Tool, ToolRegistry, tool
 
 
@@ -332,3 +332,14 @@ def test_a_tool_that_wants_an_idempotency_key_receives_a_new_one_each_time():
     first, second = (execute(registry, "send", {"to": "a"}) for _ in range(2))
     assert len(first) == 32
     assert first != second
+
+
+@pytest.mark.parametrize("tools", [5, None, "tool", {}, int])
+def test_a_registry_is_made_of_nothing_but_tools(tools):
+    with pytest.raises(ConfigurationError, match="a registry is made of a list"):
+        ToolRegistry(tools)
+
+
+def test_only_a_function_subscribes():
+    with pytest.raises(ConfigurationError, match="a subscriber is a function, not int"):
+        ToolRegistry().subscribe(5)
