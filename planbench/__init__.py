@@ -26,7 +26,9 @@ from planbench.files import (
     make_lock,
 )
 from planbench.memory import WorkingMemory
+from planbench.plan.builder import Plan
 from planbench.plan.diff import PlanDiff, diff_plans
+from planbench.plan.handles import count, groups, index, item
 from planbench.plan.issues import ValidationIssue
 from planbench.plan.model import (
     ArtifactRef,
@@ -62,6 +64,7 @@ __all__ = [
     "ForEach",
     "MemoryStore",
     "Outcome",
+    "Plan",
     "PlanDiff",
     "PlanFileStore",
     "PlanInvalid",
@@ -87,8 +90,12 @@ __all__ = [
     "WorkingMemory",
     "check_lock",
     "check_plan",
+    "count",
     "diff_plans",
     "get_workbench",
+    "groups",
+    "index",
+    "item",
     "load_plan",
     "make_lock",
     "open_store",

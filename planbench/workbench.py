@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench.checkpoints import MemoryStore
 from planbench.errors import CommandError, ConfigurationError
-from planbench.files import PlanFileStore, load_plan, load_plan, load_plan
+from planbench.files import PlanFileStore, load_plan
 from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan
-from planbench.plan.model import ExecutionPlan
-from planbench.plan.model import ExecutionPlan
+from planbench.plan.parameters import check_params
 from planbench.runtime import Engine
 from planbench.session import PlanSession
 from planbench.tools import ToolRegistry
-from planbench.validation import check_plan, registry_of, registry_of, registry_of
+from planbench.validation import check_plan, registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -27,12 +26,6 @@ if TYPE_CHECKING:
     from planbench.plan.model import PlanRunManifest
     from planbench.runtime import Run
     from planbench.validation import ValidationReport
-    from planbench.validation.given import Buildable
-
-    Source = str | Path | Mapping[str, Any] | ExecutionPlan | Buildable
-    from planbench.validation.given import Buildable
-
-    Source = str | Path | Mapping[str, Any] | ExecutionPlan | Buildable
     from planbench.validation.given import Buildable
 
     Source = str | Path | Mapping[str, Any] | ExecutionPlan | Buildable
@@ -131,6 +124,8 @@ class Workbench:
         name: str | None = None,
     ) -> PlanSession:
         """Open a plan to be drawn, checked again with every change of a tool, and run."""
+        if params is not None:
+            check_params(params)
         return PlanSession(self, source, params, name)
 
     async def start(self, plan: Source, params: Mapping[str, Any] | None = None) -> Run:
@@ -193,24 +188,6 @@ def _loaded(
     return load_plan(plan, {} if params is None else params), None
 
 
-def _loaded(
-    plan: Source, params: Mapping[str, Any] | None
-) -> tuple[ExecutionPlan, Mapping[str, Any] | None]:
-    """Read what is no plan yet, its parameters put in so that errors name the lines."""
-    if isinstance(plan, ExecutionPlan):
-        return plan, params
-    return load_plan(plan, {} if params is None else params), None
-
-
-def _loaded(
-    plan: Source, params: Mapping[str, Any] | None
-) -> tuple[ExecutionPlan, Mapping[str, Any] | None]:
-    """Read what is no plan yet, its parameters put in so that errors name the lines."""
-    if isinstance(plan, ExecutionPlan):
-        return plan, params
-    return load_plan(plan, {} if params is None else params), None
-
-
 async def run_plan(
     plan: Source,
     *,
@@ -227,8 +204,6 @@ async def run_plan(
     functions; without one the tools are those of the workbench. Raises PlanLoadError,
     PlanInvalid, ConfigurationError and RunRefused before anything is called. Whoever cancels the caller cancels the run.
     """
-    plan, params = _loaded(plan, params)
-    plan, params = _loaded(plan, params)
     plan, params = _loaded(plan, params)
     registry = get_workbench().registry if registry is None else registry
     async with Engine(store, registry, memory, allowed_tools=allowed_tools, env=env) as engine:

@@ -426,7 +426,7 @@ def test_a_plan_is_run_from_text_a_file_a_record_and_what_builds_one(tmp_path):
 
 
 def test_a_text_without_its_parameters_is_refused_with_their_lines():
-    with pytest.raises(PlanInvalid, match="line 4, .*params.v"):
+    with pytest.raises(PlanInvalid, match=r"line 4, .*params.v"):
         run_sync(TEXT, registry=[give])
 
 

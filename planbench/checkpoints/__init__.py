@@ -6,8 +6,6 @@ from planbench.checkpoints.base import CheckpointStore, RunRecord
 from planbench.checkpoints.memory import MemoryStore
 from planbench.errors import ConfigurationError
 from planbench.plan.source import shown
-from planbench.plan.source import shown
-from planbench.plan.source import shown
 
 __all__ = ["CheckpointStore", "MemoryStore", "RunRecord", "open_store"]
 
@@ -17,14 +15,6 @@ def open_store(url: str) -> CheckpointStore:
 
     Raises ConfigurationError for any other.
     """
-    if not isinstance(url, str):
-        raise ConfigurationError(
-            f"a checkpoint store is named by a URL, not by {shown(url)}", hint='there is "memory"'
-        )
-    if not isinstance(url, str):
-        raise ConfigurationError(
-            f"a checkpoint store is named by a URL, not by {shown(url)}", hint='there is "memory"'
-        )
     if not isinstance(url, str):
         raise ConfigurationError(
             f"a checkpoint store is named by a URL, not by {shown(url)}", hint='there is "memory"'

@@ -16,7 +16,7 @@ from planbench.errors import CommandError, PlanInvalid
 from planbench.render.dot import dot_source
 from planbench.render.svg import draw
 from planbench.render.text import as_text
-from planbench.validation import check_plan, read_text, read_text, read_text
+from planbench.validation import check_plan, read_text
 from planbench.workbench import Workbench
 
 if TYPE_CHECKING:
@@ -144,16 +144,6 @@ def _source(plan: str, workbench: Workbench) -> str | Path:
         regular = path.is_file() or path.is_dir() or not path.exists()
         return path if regular else read_text(path)
     return workbench.plans.path(plan)
-
-
-def _called(session: PlanSession, options: argparse.Namespace) -> str:
-    """Give what findings name as their place: the file of the plan where there is one."""
-    return str(session.source) if isinstance(session.source, Path) else options.plan
-
-
-def _called(session: PlanSession, options: argparse.Namespace) -> str:
-    """Give what findings name as their place: the file of the plan where there is one."""
-    return str(session.source) if isinstance(session.source, Path) else options.plan
 
 
 def _called(session: PlanSession, options: argparse.Namespace) -> str:

@@ -28,8 +28,6 @@ from planbench.files.versions import Versions
 from planbench.plan.diff import diff_plans
 from planbench.plan.model import ExecutionPlan
 from planbench.plan.source import shown
-from planbench.plan.source import shown
-from planbench.plan.source import shown
 from planbench.plan.structure import suggestion
 from planbench.validation import read_text
 
@@ -55,16 +53,6 @@ class PlanFileStore:
     """
 
     def __init__(self, plans_dir: str | Path) -> None:
-        if not isinstance(plans_dir, str | os.PathLike):
-            raise ConfigurationError(
-                f"plans_dir is the path of a folder, not {shown(plans_dir)}",
-                hint='write: plans_dir="plans"',
-            )
-        if not isinstance(plans_dir, str | os.PathLike):
-            raise ConfigurationError(
-                f"plans_dir is the path of a folder, not {shown(plans_dir)}",
-                hint='write: plans_dir="plans"',
-            )
         if not isinstance(plans_dir, str | os.PathLike):
             raise ConfigurationError(
                 f"plans_dir is the path of a folder, not {shown(plans_dir)}",
@@ -258,14 +246,6 @@ class PlanFileStore:
         """Leave out the plans of which a file leads out of the folder."""
         return {name: paths for name, paths in files.items() if all(map(self._is_inside, paths))}
 
-    def _listed(self, files: Mapping[str, Paths]) -> dict[str, Paths]:
-        """Leave out the plans of which a file leads out of the folder."""
-        return {name: paths for name, paths in files.items() if all(map(self._is_inside, paths))}
-
-    def _listed(self, files: Mapping[str, Paths]) -> dict[str, Paths]:
-        """Leave out the plans of which a file leads out of the folder."""
-        return {name: paths for name, paths in files.items() if all(map(self._is_inside, paths))}
-
     def _is_inside(self, path: Path) -> bool:
         try:
             return path.resolve().is_relative_to(self.plans_dir.resolve())
@@ -280,10 +260,6 @@ class PlanFileStore:
         near = suggestion(name, known)
         if near:
             return near
-        if not self.plans_dir.exists():
-            return f"there is no folder {str(self.plans_dir)!r} here; saving a plan makes it"
-        if not self.plans_dir.exists():
-            return f"there is no folder {str(self.plans_dir)!r} here; saving a plan makes it"
         if not self.plans_dir.exists():
             return f"there is no folder {str(self.plans_dir)!r} here; saving a plan makes it"
         more = f", and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""

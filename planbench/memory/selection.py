@@ -5,13 +5,25 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from planbench.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from planbench.memory.entries import Entry
 
 
+def text_of(text: object) -> str:
+    """Give the text itself; raises ConfigurationError for what is none."""
+    if not isinstance(text, str):
+        raise ConfigurationError(
+            f"entries are found by text, not by {type(text).__name__}",
+            hint='write a key, a node id or a pattern such as "fetch_*"',
+        )
+    return text
+
+
 def is_pattern(text: str) -> bool:
     """Whether a text is a pattern and not a key."""
-    return any(mark in text for mark in "*?[")
+    return any(mark in text_of(text) for mark in "*?[")
 
 
 def matches(key: str, pattern: str) -> bool:

@@ -13,7 +13,7 @@ from planbench.errors import ArtifactNotFound, ConfigurationError
 from planbench.memory.catalog import catalog_frame, catalog_html
 from planbench.memory.entries import ENTRY_TYPES, PLAIN, Entry, items_info, kept
 from planbench.memory.frames import to_frame
-from planbench.memory.selection import family, is_pattern, matches, words
+from planbench.memory.selection import family, is_pattern, matches, text_of, words
 from planbench.memory.sizes import format_bytes, measure
 from planbench.memory.tables import concat_entries, read_entry
 
@@ -228,7 +228,6 @@ class WorkingMemory:
 
         A node id gives the keys of its items, in item order.
         """
-        _require_words(pattern)
         if not is_pattern(pattern):
             return [entry.key for entry in self.entries(pattern)]
         return [key for key in list(self._current) if matches(key, pattern)]
@@ -239,7 +238,6 @@ class WorkingMemory:
         A pattern leaves out what a node stored in an earlier run and not in its latest:
         rows of two runs never mix.
         """
-        _require_words(pattern)
         if not is_pattern(pattern):
             found = self._find(pattern)
             if found is None:
@@ -259,10 +257,7 @@ class WorkingMemory:
                 f"there is no entry type {entry_type!r}",
                 hint=f"write one of {', '.join(ENTRY_TYPES)}",
             )
-        _require_words(text)
-        _require_words(text)
-        _require_words(text)
-        wanted = text.casefold()
+        wanted = text_of(text).casefold()
         return [
             entry.info()
             for entry in list(self._current.values())
@@ -410,14 +405,6 @@ class WorkingMemory:
         close = difflib.get_close_matches(str(name), names[:_COMPARED], _SHOWN_NEAR)
         near = list(dict.fromkeys([*close, *parts]))[:_SHOWN_NEAR]
         return ArtifactNotFound(name, near, hint=None if near else "memory.keys() gives all keys")
-
-
-def _require_words(text: object) -> None:
-    if not isinstance(text, str):
-        raise ConfigurationError(
-            f"entries are found by text, not by {type(text).__name__}",
-            hint='write a key, a node id or a pattern such as "fetch_*"',
-        )
 
 
 def _require_text(key: object) -> None:

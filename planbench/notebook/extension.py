@@ -12,6 +12,7 @@ from planbench.notebook.completer import plan_matcher
 from planbench.notebook.display import static_bundle
 from planbench.notebook.magics import PlanMagics
 from planbench.notebook.transformer import PlanTransformer
+from planbench.plan.builder import Plan
 from planbench.plan.model import ExecutionPlan
 from planbench.runtime import Run
 from planbench.tools import Tool, observe_definitions
@@ -137,6 +138,7 @@ class PlanExtension:
         shell.input_transformers_cleanup.insert(0, self.transformer)
         shell.Completer.custom_matchers.append(plan_matcher)
         self._formatter().for_type(ExecutionPlan, _draw)
+        self._formatter().for_type(Plan, _draw_unfinished)
         self._formatter().for_type(Run, _draw_run)
         self._stop_observing = observe_definitions(self.definitions.observe)
         shell.events.register("post_run_cell", self.definitions.refresh)
@@ -152,6 +154,7 @@ class PlanExtension:
         if plan_matcher in shell.Completer.custom_matchers:
             shell.Completer.custom_matchers.remove(plan_matcher)
         self._formatter().pop(ExecutionPlan, None)
+        self._formatter().pop(Plan, None)
         self._formatter().pop(Run, None)
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop("plan", None)
@@ -167,7 +170,12 @@ class PlanExtension:
 _loaded: weakref.WeakKeyDictionary[InteractiveShell, PlanExtension] = weakref.WeakKeyDictionary()
 
 
-def _draw(plan: ExecutionPlan, **_: object) -> dict[str, Any]:
+def _draw_unfinished(plan: Plan, **_: object) -> dict[str, Any]:
+    """Draw a plan that is still being built, with its issues."""
+    return _draw(plan.to_yaml())
+
+
+def _draw(plan: ExecutionPlan | str, **_: object) -> dict[str, Any]:
     """Draw a plan that is the last expression of a cell."""
     session = get_workbench().session(plan)
     try:

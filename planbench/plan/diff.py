@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from planbench.errors import ConfigurationError
-from planbench.errors import ConfigurationError
-from planbench.errors import ConfigurationError
 from planbench.plan.diff_markdown import markdown
 from planbench.plan.diff_text import summary, text, title
 from planbench.plan.matching import find_renames, moved_nodes
@@ -16,8 +14,6 @@ from planbench.plan.model import ExecutionPlan, PlanNode
 from planbench.plan.patch import applied
 from planbench.plan.records import FieldChange, changes
 from planbench.plan.rename import renamed_node
-from planbench.plan.source import shown
-from planbench.plan.source import shown
 from planbench.plan.source import shown
 
 if TYPE_CHECKING:

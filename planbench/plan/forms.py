@@ -136,7 +136,7 @@ class _Form:
         for key, value in record.items():
             entry = piece.own(key)
             if key not in wanted:
-                if entry is not None and _may_go(entry.value):
+                if entry is not None and self._may_go(piece, entry):
                     dropped.append(entry)
             elif wanted[key] is not value and wanted[key] != value:
                 if entry is not None and not entry.value.is_shared:
@@ -149,6 +149,11 @@ class _Form:
             if key not in record:
                 self._rewriting.insert(piece, key, value, after)
 
+    def _may_go(self, piece: Piece, entry: Entry) -> bool:
+        """Whether nothing else needs an entry, and no merge puts another in its place."""
+        is_needed = entry.value.is_shared and entry.value.kind != "alias"
+        return not is_needed and self._rewriting.written.merged(piece, entry.key.text) is None
+
     def _change(self, key: str, entry: Entry, old: Any, new: Any) -> None:
         rewriting = self._rewriting
         if key == "facets":
@@ -160,8 +165,3 @@ class _Form:
             plain = isinstance(new, str) and not entry.value.in_flow
             text = entry_lines("-", new)[0][2:] if plain else flow_text(new)
             rewriting.replace_by_text(entry.key, entry.value, text)
-
-
-def _may_go(piece: Piece) -> bool:
-    """Whether nothing else in the text needs it."""
-    return piece.kind == "alias" or not piece.is_shared

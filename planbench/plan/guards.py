@@ -128,10 +128,6 @@ def compile_guard(text: str) -> Guard:
             expression = _environment().compile(text)
             kind = expression.return_type().name()
             record = expression.serialize()
-            if "errors" in text:
-                _check_count(text)
-            if "errors" in text:
-                _check_count(text)
     except Exception as error:
         problem, hint = explain(text, str(error))
         raise _error(text, problem, hint) from error
@@ -190,32 +186,6 @@ def _check_count(text: str) -> None:
         if found is not None:
             problem = f"ctx.errors is a number, and has no {'size' if found[1] else 'items'}"
             raise _error(text, problem, "write ctx.errors > 0") from error
-
-
-def _check_count(text: str) -> None:
-    """Refuse to ask the number of errors for its length or its items, which fails only in a run."""
-    try:
-        _counting_environment().compile(text)
-    except Exception as error:
-        found = _OF_A_NUMBER.search(str(error))
-        if found is not None:
-            raise GuardError(
-                f"guard {text[:_SHOWN]!r}: ctx.errors is a number and has no {_has_no(found)}",
-                hint="write ctx.errors > 0",
-            ) from error
-
-
-def _check_count(text: str) -> None:
-    """Refuse to ask the number of errors for its length or its items, which fails only in a run."""
-    try:
-        _counting_environment().compile(text)
-    except Exception as error:
-        found = _OF_A_NUMBER.search(str(error))
-        if found is not None:
-            raise GuardError(
-                f"guard {text[:_SHOWN]!r}: ctx.errors is a number and has no {_has_no(found)}",
-                hint="write ctx.errors > 0",
-            ) from error
 
 
 @functools.cache

@@ -25,6 +25,9 @@ from planbench.plan.structure import StructureProblem, structure_problems
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import graphviz
+    import networkx as nx
+
 ID_PATTERN: Final = r"[A-Za-z][A-Za-z0-9_\-]*"
 ID: Final = re.compile(ID_PATTERN)
 MAX_KEY: Final = 500
@@ -315,6 +318,36 @@ class ExecutionPlan(PlanModel):
         from planbench.plan.document import format_json  # noqa: PLC0415 - the reader imports the model
 
         return format_json(self.to_dict(compact=True))
+
+    def to_python(self) -> str:
+        """Give the builder code that makes an equal plan."""
+        from planbench.plan.python_code import to_python  # noqa: PLC0415 - it imports the model
+
+        return to_python(self)
+
+    def to_script(self) -> str:
+        """Give a plain asyncio script that calls the plan's tools without planbench."""
+        from planbench.plan.script import to_script  # noqa: PLC0415 - as above
+
+        return to_script(self)
+
+    def to_networkx(self) -> nx.DiGraph[str]:
+        """Give the plan as a networkx graph."""
+        from planbench.plan.exports import to_networkx  # noqa: PLC0415 - as above
+
+        return to_networkx(self)
+
+    def to_graphviz(self) -> graphviz.Digraph:
+        """Give the plan as a graph of the graphviz package."""
+        from planbench.plan.exports import to_graphviz  # noqa: PLC0415 - as above
+
+        return to_graphviz(self)
+
+    def to_mermaid(self) -> str:
+        """Give the plan as a Mermaid flowchart."""
+        from planbench.plan.exports import to_mermaid  # noqa: PLC0415 - as above
+
+        return to_mermaid(self)
 
 
 def _said(problem: StructureProblem) -> str:

@@ -14,8 +14,6 @@ from planbench.plan.document import Document
 from planbench.plan.draft import draft, node_id_at, unwrapped
 from planbench.plan.fields import field_problems
 from planbench.plan.issues import ValidationIssue
-from planbench.plan.issues import ValidationIssue
-from planbench.plan.issues import ValidationIssue
 from planbench.plan.kinds import fit
 from planbench.plan.model import PARAM, ExecutionPlan, ParamSpec, PlanNode
 from planbench.plan.placeholders import (
@@ -95,24 +93,6 @@ def check_params(params: Any) -> None:
         )
 
 
-def check_params(params: Any) -> None:
-    """Raise ConfigurationError for what is no map of parameters."""
-    if not isinstance(params, Mapping):
-        raise ConfigurationError(
-            f"params is a map of names and values, not {shown(params)}",
-            hint='write: params={"date": "2026-08-06"}',
-        )
-
-
-def check_params(params: Any) -> None:
-    """Raise ConfigurationError for what is no map of parameters."""
-    if not isinstance(params, Mapping):
-        raise ConfigurationError(
-            f"params is a map of names and values, not {shown(params)}",
-            hint='write: params={"date": "2026-08-06"}',
-        )
-
-
 def bind_document(
     document: Document, params: Mapping[str, Any]
 ) -> tuple[Document, list[ValidationIssue]]:
@@ -132,8 +112,6 @@ def wanted(plan: ExecutionPlan | Mapping[str, Any]) -> set[str]:
 
 def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
     """Put parameters into a plan's record, and say what is wrong with them."""
-    check_params(params)
-    check_params(params)
     check_params(params)
     block = record.get("params") or {}
     specs, problems = _declared(block)

@@ -25,6 +25,7 @@ _NODE = r"[A-Za-z][A-Za-z0-9_\-]*"
 _FIELDS = r"(?:\.[A-Za-z0-9_\-]+)*"
 _ALMOST: Final = re.compile(r"\{(?:params|nodes|artifacts|env)\.[^{}]*\}")
 _EMBEDDED: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_NO_ITEMS: Final = ""  # no alias is empty: it marks a node that has no items
 _ITEM_NAMES: Final = ("item", "index")
 
 
@@ -279,15 +280,20 @@ def _escaped(value: Any, alias: str | None, depth: int) -> Any:
 class Template:
     """A value with placeholders, compiled once and resolved once per call.
 
+    Without ``items`` there is no current item: ``{item}`` and ``{index}`` stay as written.
     Lists and maps are made anew at each call, so a tool that changes its argument
     changes no plan. Raises PlaceholderError on a value nested over 100 levels.
     """
 
     __slots__ = ("placeholders", "resolve")
 
-    def __init__(self, value: Any, alias: str | None = None) -> None:
-        self.placeholders = tuple(piece for _, piece in references(value, alias))
-        self.resolve: Callable[[Scope], Any] = _compile(value, alias, 0)
+    def __init__(self, value: Any, alias: str | None = None, *, items: bool = True) -> None:
+        self.placeholders = tuple(
+            piece
+            for _, piece in references(value, alias)
+            if items or piece.family not in _ITEM_NAMES
+        )
+        self.resolve: Callable[[Scope], Any] = _compile(value, alias if items else _NO_ITEMS, 0)
 
     @property
     def reads_item(self) -> bool:
@@ -300,6 +306,8 @@ def _compile(value: Any, alias: str | None, depth: int) -> Callable[[Scope], Any
         msg = f"nested deeper than {MAX_DEPTH} levels"
         raise PlaceholderError(msg)
     if isinstance(value, str):
+        if alias == _NO_ITEMS:
+            return _compile_text(_literal_items(value), value)
         return _compile_text(scan(value, alias), value)
     if isinstance(value, dict):
         return _compile_map({k: _compile(v, alias, depth + 1) for k, v in value.items()})
@@ -307,6 +315,19 @@ def _compile(value: Any, alias: str | None, depth: int) -> Callable[[Scope], Any
         parts = [_compile(v, alias, depth + 1) for v in value]
         return lambda scope: [part(scope) for part in parts]
     return lambda _scope: value
+
+
+def _literal_items(text: str) -> list[str | Placeholder]:
+    """Scan a text in which items are no placeholders; literal neighbours become one piece."""
+    pieces: list[str | Placeholder] = []
+    for piece in scan(text):
+        literal = isinstance(piece, str) or piece.family in _ITEM_NAMES
+        said = piece.text if isinstance(piece, Placeholder) and literal else piece
+        if literal and pieces and isinstance(pieces[-1], str):
+            pieces[-1] += str(said)
+        else:
+            pieces.append(said)
+    return pieces
 
 
 def _compile_map(parts: dict[str, Callable[[Scope], Any]]) -> Callable[[Scope], Any]:
@@ -356,18 +377,6 @@ def _secret(scope: Scope, name: str) -> str:
         msg = f"{{env.{name}}} is not allowed for this tool"
         raise PlaceholderError(msg)
     return scope.secret(name)
-
-
-def _number(field: str) -> int | None:
-    """Give the number that a field is written as: the columns of a frame may be numbers."""
-    plain = field.isascii() and field.isdecimal() and len(field) <= _LONGEST_NUMBER
-    return int(field) if plain and str(int(field)) == field else None
-
-
-def _number(field: str) -> int | None:
-    """Give the number that a field is written as: the columns of a frame may be numbers."""
-    plain = field.isascii() and field.isdecimal() and len(field) <= _LONGEST_NUMBER
-    return int(field) if plain and str(int(field)) == field else None
 
 
 def _number(field: str) -> int | None:

@@ -6,13 +6,13 @@ What is removed or replaced leaves its comments behind, on lines of their own.
 from __future__ import annotations
 
 import bisect
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import LanguageError
 from planbench.plan.source import Edit
-from planbench.plan.writer import entry_lines, flow_text, key_text
+from planbench.plan.writer import entry_lines, flow_text, json_text, key_text
+from planbench.plan.written import BLOCK_SCALARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +115,7 @@ class Rewriting:
     def _one_line(self, piece: Piece, value: Any) -> str | None:
         """Write a value on one line, where it belongs on one."""
         if self.written.is_json:
-            return json.dumps(value, ensure_ascii=False)
+            return json_text(value)
         quote = piece.style if piece.style in ('"', "'") else ""
         holds = isinstance(value, dict | list) and value
         if piece.in_flow or (piece.flow and holds):
@@ -175,11 +175,9 @@ class Rewriting:
     def insert(self, holder: Piece, name: str, value: Any, after: Entry | None = None) -> None:
         """Write a new entry into a map, behind another one or at the end."""
         after = after or (holder.entries[-1] if holder.entries else None)
-        key = json.dumps(name, ensure_ascii=False) if self.written.is_json else key_text(name)
+        key = json_text(name) if self.written.is_json else key_text(name)
         if after is None or holder.flow:
-            inline = (
-                json.dumps(value, ensure_ascii=False) if self.written.is_json else flow_text(value)
-            )
+            inline = json_text(value) if self.written.is_json else flow_text(value)
             if after is None:
                 if not holder.flow:
                     raise LanguageError(_STANDS)
@@ -204,7 +202,7 @@ class Rewriting:
 
     def append(self, holder: Piece, value: Any) -> None:
         """Write a new item at the end of a list."""
-        inline = json.dumps(value, ensure_ascii=False) if self.written.is_json else flow_text(value)
+        inline = json_text(value) if self.written.is_json else flow_text(value)
         if not holder.items:
             self.put(holder.start, holder.end, f"[{inline}]")
             return
@@ -286,15 +284,30 @@ def change_scalar(
 ) -> None:
     """Change a text as ``change_inside`` does; an item of a list has no key."""
     raw = rewriting.written.text[piece.body : piece.end]
-    if piece.style in ("'", '"'):
-        inner = change(raw[1:-1])
-        if raw[1:-1] == old and inner == new and piece.style not in inner and "\\" not in inner:
-            rewriting.put(piece.body + 1, piece.end - 1, inner)
-            return
+    quote = piece.style if piece.style in ("'", '"') else ""
+    inner = raw[len(quote) : len(raw) - len(quote)]
+    found = change(inner)
+    if piece.style in BLOCK_SCALARS or (
+        _folded(inner) == old
+        and _folded(found) == new
+        and (quote or not piece.in_flow or _NOT_PLAIN.isdisjoint(found))
+        and (not quote or (quote not in found and "\\" not in found))
+    ):
+        rewriting.put(piece.body, piece.end, f"{quote}{found}{quote}")
     else:
-        found = change(raw)
-        is_safe = piece.style or _NOT_PLAIN.isdisjoint(found) or not piece.in_flow
-        if is_safe and found != raw:
-            rewriting.put(piece.body, piece.end, found)
-            return
-    rewriting.replace(key, piece, new)
+        rewriting.replace(key, piece, new)
+
+
+def _folded(text: str) -> str:
+    """Read a text that may go over several lines, without the escapes of quoted ones."""
+    if "\n" not in text:
+        return text
+    first, *lines = text.split("\n")
+    found = first.rstrip(" \t\r")
+    gap = " "
+    for line in lines:
+        if word := line.strip(" \t\r"):
+            found, gap = f"{found}{gap}{word}", " "
+        else:
+            gap = "\n" if gap == " " else f"{gap}\n"
+    return found

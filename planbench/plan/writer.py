@@ -70,6 +70,16 @@ def flow_text(value: Any, quote: str = "") -> str:
     return _flow(value, 0, quote)
 
 
+def json_text(value: Any) -> str:
+    """Write a value as JSON on one line; raises ValueError as ``format_json`` does."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{_json_text(key)}: {json_text(item)}" for key, item in value.items())
+        return f"{{{inner}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(json_text(item) for item in value)}]"
+    return "".join(_json(value, 0))
+
+
 def _flow(value: Any, level: int, quote: str = "") -> str:
     _check_level(level)
     if isinstance(value, dict):

@@ -234,8 +234,10 @@ class Written:
         if isinstance(part, int):
             return piece.items[part] if part < len(piece.items) else None
         own = piece.own(part)
-        if own is not None:
-            return own.value
+        return self.merged(piece, part) if own is None else own.value
+
+    def merged(self, piece: Piece, part: str) -> Piece | None:
+        """Give the value that a merge brings under a key of a map."""
         for entry in piece.entries:
             if entry.is_merge:
                 for base in entry.value.resolved.items or [entry.value]:

@@ -58,7 +58,7 @@ class CompiledNode:
 
     def __init__(self, node: PlanNode, tool: Tool, kids: list[str]) -> None:
         alias = node.for_each.alias if node.for_each else None
-        template = Template(node.args, alias)
+        template = Template(node.args, alias, items=node.for_each is not None)
         self.id = node.id
         self.node = node
         self.tool = tool

@@ -12,12 +12,8 @@ from planbench.checkpoints import CheckpointStore, MemoryStore, open_store
 from planbench.errors import ConfigurationError, PlanInvalid, RunRefused
 from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan
-from planbench.plan.model import ExecutionPlan
-from planbench.plan.model import ExecutionPlan
 from planbench.plan.parameters import bind, check_params, wanted
 from planbench.plan.placeholders import references
-from planbench.plan.source import shown
-from planbench.plan.source import shown
 from planbench.plan.source import shown
 from planbench.runtime.compiled import CompiledPlan
 from planbench.runtime.node import error_text
@@ -143,20 +139,6 @@ class Engine:
         ConfigurationError for ``durable: true`` without a durable store. Nothing
         was called then.
         """
-        if not isinstance(work, ExecutionPlan):
-            raise ConfigurationError(
-                f"the engine runs an ExecutionPlan, not {shown(work)}",
-                hint="read it first, with load_plan(text) or load_plan(Path(...)), or await run_plan(...)",
-            )
-        if inputs is not None:
-            check_params(inputs)
-        if not isinstance(work, ExecutionPlan):
-            raise ConfigurationError(
-                f"the engine runs an ExecutionPlan, not {shown(work)}",
-                hint="read it first, with load_plan(text) or load_plan(Path(...)), or await run_plan(...)",
-            )
-        if inputs is not None:
-            check_params(inputs)
         if not isinstance(work, ExecutionPlan):
             raise ConfigurationError(
                 f"the engine runs an ExecutionPlan, not {shown(work)}",

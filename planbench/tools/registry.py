@@ -10,8 +10,6 @@ import traceback
 import types
 import uuid
 from collections.abc import Iterable, Mapping
-from collections.abc import Iterable, Mapping
-from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -130,16 +128,6 @@ class ToolRegistry:
                 f"a subscriber is a function, not {type(callback).__name__}",
                 hint="write: registry.subscribe(lambda change: ...)",
             )
-        if not callable(callback):
-            raise ConfigurationError(
-                f"a subscriber is a function, not {type(callback).__name__}",
-                hint="write: registry.subscribe(lambda change: ...)",
-            )
-        if not callable(callback):
-            raise ConfigurationError(
-                f"a subscriber is a function, not {type(callback).__name__}",
-                hint="write: registry.subscribe(lambda change: ...)",
-            )
         with self._lock:
             self._subscribers = [*self._subscribers, callback]
 
@@ -206,30 +194,6 @@ class ToolRegistry:
                     callback(change)
                 except Exception:
                     _logger.exception("a subscriber failed at %r", change)
-
-
-def _given(tools: Any) -> Any:
-    """Give what a registry is made of; raises ConfigurationError for what holds no tools."""
-    if isinstance(tools, Iterable) and not isinstance(tools, str | bytes | Mapping | Tool):
-        return list(tools)
-    if isinstance(tools, Tool | types.ModuleType) or inspect.isroutine(tools):
-        return tools
-    raise ConfigurationError(
-        f"a registry is made of a list of functions and tools, not of {type(tools).__name__}",
-        hint="write: ToolRegistry([my_function])",
-    )
-
-
-def _given(tools: Any) -> Any:
-    """Give what a registry is made of; raises ConfigurationError for what holds no tools."""
-    if isinstance(tools, Iterable) and not isinstance(tools, str | bytes | Mapping | Tool):
-        return list(tools)
-    if isinstance(tools, Tool | types.ModuleType) or inspect.isroutine(tools):
-        return tools
-    raise ConfigurationError(
-        f"a registry is made of a list of functions and tools, not of {type(tools).__name__}",
-        hint="write: ToolRegistry([my_function])",
-    )
 
 
 def _given(tools: Any) -> Any:

@@ -3,10 +3,6 @@
 from planbench.validation.check import check_plan, validate_plan
 from planbench.validation.given import built, document_of
 from planbench.validation.host import patterns_of, registry_of, secrets_of
-from planbench.validation.given import built, document_of
-from planbench.validation.host import patterns_of, registry_of, secrets_of
-from planbench.validation.given import built, document_of
-from planbench.validation.host import patterns_of, registry_of, secrets_of
 from planbench.validation.report import ValidationReport
 from planbench.validation.text import read_text
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planbench.errors import PlanInvalid
-from planbench.errors import PlanInvalid
-from planbench.errors import PlanInvalid
 from planbench.plan.collector import paused_collector
 from planbench.plan.document import in_order
 from planbench.plan.draft import Draft, draft, draft_of
@@ -14,8 +12,6 @@ from planbench.plan.model import ExecutionPlan
 from planbench.plan.parameters import bind_document
 from planbench.validation.calls import Calls
 from planbench.validation.conditions import guard_issues
-from planbench.validation.given import built, document_of
-from planbench.validation.given import built, document_of
 from planbench.validation.given import built, document_of
 from planbench.validation.host import Host
 from planbench.validation.outputs import Outputs
@@ -27,8 +23,6 @@ if TYPE_CHECKING:
 
     from planbench.plan.issues import ValidationIssue
     from planbench.tools import ToolRegistry
-    from planbench.validation.given import Buildable
-    from planbench.validation.given import Buildable
     from planbench.validation.given import Buildable
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from planbench.errors import ConfigurationError, ToolError
 from planbench.plan.source import shown
-from planbench.plan.source import shown
-from planbench.plan.source import shown
 from planbench.plan.structure import Suggestions
 from planbench.tools import ToolRegistry, is_allowed
 
@@ -17,96 +15,6 @@ if TYPE_CHECKING:
 
     from planbench.plan.model import PlanNode
     from planbench.tools import Tool
-
-
-def registry_of(tools: Any) -> ToolRegistry:
-    """Give a registry as it is, or one of the functions and tools of a list.
-
-    Raises ConfigurationError for what gives no tools.
-    """
-    if isinstance(tools, ToolRegistry):
-        return tools
-    try:
-        return ToolRegistry(tools)
-    except ToolError as error:
-        raise ConfigurationError(
-            f"registry holds what is no tool: {error.message}", hint=error.hint
-        ) from error
-
-
-def patterns_of(allowed_tools: Any) -> Collection[str] | None:
-    """Give the allowed tools; a text is one name or pattern. Raises ConfigurationError."""
-    if allowed_tools is None:
-        return None
-    if isinstance(allowed_tools, str):
-        return (allowed_tools,)
-    if not isinstance(allowed_tools, Collection) or not all(
-        isinstance(one, str) for one in allowed_tools
-    ):
-        raise ConfigurationError(
-            f"allowed_tools holds names and patterns, not {shown(allowed_tools)}",
-            hint='write: allowed_tools=["github_*"]',
-        )
-    return allowed_tools
-
-
-def secrets_of(env: Any) -> Mapping[str, Collection[str]] | None:
-    """Give who may receive which secret; raises ConfigurationError for what says no such thing."""
-    if env is None:
-        return None
-    if not isinstance(env, Mapping):
-        raise ConfigurationError(
-            f"env says which tools may receive which secret, and is a map, not {shown(env)}",
-            hint='write: env={"GITHUB_TOKEN": ["github_*"]}',
-        )
-    for tools in env.values():
-        patterns_of(() if tools is None else tools)
-    return env
-
-
-def registry_of(tools: Any) -> ToolRegistry:
-    """Give a registry as it is, or one of the functions and tools of a list.
-
-    Raises ConfigurationError for what gives no tools.
-    """
-    if isinstance(tools, ToolRegistry):
-        return tools
-    try:
-        return ToolRegistry(tools)
-    except ToolError as error:
-        raise ConfigurationError(
-            f"registry holds what is no tool: {error.message}", hint=error.hint
-        ) from error
-
-
-def patterns_of(allowed_tools: Any) -> Collection[str] | None:
-    """Give the allowed tools; a text is one name or pattern. Raises ConfigurationError."""
-    if allowed_tools is None:
-        return None
-    if isinstance(allowed_tools, str):
-        return (allowed_tools,)
-    if not isinstance(allowed_tools, Collection) or not all(
-        isinstance(one, str) for one in allowed_tools
-    ):
-        raise ConfigurationError(
-            f"allowed_tools holds names and patterns, not {shown(allowed_tools)}",
-            hint='write: allowed_tools=["github_*"]',
-        )
-    return allowed_tools
-
-
-def secrets_of(env: Any) -> Mapping[str, Collection[str]] | None:
-    """Give who may receive which secret; raises ConfigurationError for what says no such thing."""
-    if env is None:
-        return None
-    if not isinstance(env, Mapping):
-        raise ConfigurationError(
-            f"env says which tools may receive which secret, and is a map, not {shown(env)}",
-            hint='write: env={"GITHUB_TOKEN": ["github_*"]}',
-        )
-    for tools in env.values():
-        patterns_of(() if tools is None else tools)
-    return env
 
 
 def registry_of(tools: Any) -> ToolRegistry:

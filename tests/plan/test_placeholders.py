@@ -289,3 +289,12 @@ def test_a_decimal_field_finds_the_key_that_is_that_number():
     assert resolve("{item.0}", item={0: "a", "0": "b"}) == "b"
     with pytest.raises(PlaceholderError, match="no field '01'"):
         resolve("{item.01}", item={1: "a"})
+
+
+def test_without_items_the_item_stays_as_written_and_the_rest_is_resolved():
+    scope = Scope(lambda name: {"a": 1}[name], lambda name: None)
+    template = Template(
+        ["{item}", "{index} of {artifacts.a}", "{{item.x}} {item.x}", "{artifacts.a}"], items=False
+    )
+    assert template.resolve(scope) == ["{item}", "{index} of 1", "{item.x} {item.x}", 1]
+    assert [piece.family for piece in template.placeholders] == ["artifacts", "artifacts"]

@@ -204,3 +204,9 @@ def test_nodes_that_are_left_out_are_counted():
 
     assert "and 4,700 more nodes" in text
     assert 'href="#d7"' in text
+
+
+def test_cells_wrap_so_that_no_column_is_cut():
+    style = page(PageData("p", "ok", [])).partition("<style>")[2].partition("</style>")[0]
+
+    assert "td:not(.number) { min-width: 9ch; overflow-wrap: anywhere; }" in style
