@@ -17,6 +17,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -80,11 +81,11 @@ class ControlMap(TypedDict):
     unmapped_checks: list[Row]
 
 
+@dataclass(frozen=True)
 class ScanFolder:
     """A folder of scan reports; no path of a listing ever leads out of it."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
+    root: Path
 
     def listing(self) -> list[Row]:
         """Give the rows of all listings, each with the ``date`` of its scan (UTC)."""
@@ -122,7 +123,7 @@ def sweep_tools(data: Path = DATA, *, latency: float = 0.0) -> list[Callable[...
     ``latency`` is the number of seconds that each fetch takes longer, so that a run of
     local files looks like one over a network.
     """
-    folder = ScanFolder(data)
+    folder = ScanFolder(data.resolve())
 
     def s3_filter_reports(scanner: str, date: str) -> Listing:
         """List the reports that a scanner made on one day, given as 2023-03-18 (UTC)."""
@@ -182,7 +183,7 @@ s3_filter_reports, s3_get_latest_report, compare_scans, map_report_to_soc2 = too
 
 def scan_dates(data: Path = DATA) -> list[str]:
     """Name the days that the folder has scans of, the latest first."""
-    return sorted({row["date"] for row in ScanFolder(data).listing()}, reverse=True)
+    return sorted({row["date"] for row in ScanFolder(data.resolve()).listing()}, reverse=True)
 
 
 def compare(pairs: Iterable[tuple[Report, Report | None]]) -> Diff:

@@ -113,7 +113,7 @@ class FanOut:
         assert each is not None
         self._sched = sched
         self.node = node
-        self.items = items
+        self.items = list(items)  # a tool that changes its source must not change what is called
         self.total = len(items)
         self.next = 0
         self.active = 0

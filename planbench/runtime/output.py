@@ -18,7 +18,7 @@ MAX_OUTPUT: Final = 20_000
 place: ContextVar[tuple[Prints, str] | None] = ContextVar("planbench_place", default=None)
 """Where prints of the current context go: a run's prints and the id of a node."""
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finalizer or signal handler may print while it is held
 _users = 0
 
 
