@@ -249,11 +249,11 @@ def test_case_9_a_tool_that_raises_cancelled_error_fails_its_node_and_the_run_go
 def test_case_10_a_timeout_frees_the_run_and_the_late_result_never_lands(tools):
     async def main():
         async with tools.engine() as engine:
-            limited = node("a", "bsleep", {"seconds": 5}, timeout=0.05)
+            limited = node("a", "bsleep", {"seconds": 5}, timeout=0.5)
             first = await tools.start(engine, limited, node("b", after=["a"]))
             await asyncio.wait_for(first.result(), 3)
             assert first.refs["a"].errors == [
-                "TimeoutError: over the limit of 0.05 s; still running in a thread, its result is dropped"
+                "TimeoutError: over the limit of 0.5 s; still running in a thread, its result is dropped"
             ]
             assert first.state.nodes["b"].status == "blocked"
             assert None not in tools.calls
@@ -453,11 +453,11 @@ def test_case_42_fan_outs_over_nothing_are_ok_and_chain(tools):
 
 @pytest.mark.parametrize(
     ("source", "named"),
-    [(None, "None"), ({"a": 1}, "a dict"), ("text", "a str"), ("generator", "a generator")],
+    [(None, "None"), ({"a": 1}, "a dict"), ("text", "a str"), (7, "an int"), ({1}, "a set")],
 )
 def test_case_42_a_source_of_another_type_gives_a_named_error(tools, source, named):
     def make():
-        return (i for i in range(3)) if source == "generator" else source
+        return source
 
     tools.registry.register(make)
     run = tools.run(
@@ -467,6 +467,20 @@ def test_case_42_a_source_of_another_type_gives_a_named_error(tools, source, nam
     )
     assert run.refs["b"].errors == [f"for_each needs a list, and {{artifacts.a}} is {named}"]
     assert run.state.nodes["c"].status == "blocked"
+    assert tools.calls == []
+
+
+def test_case_42_a_generator_is_refused_by_name_where_it_is_given(tools):
+    def make():
+        return (i for i in range(3))
+
+    tools.registry.register(make)
+    run = tools.run(
+        node("a", "make"),
+        node("b", "echo", {"value": "{item}"}, ["a"], for_each={"source": "{artifacts.a}"}),
+    )
+    assert "a generator" in run.refs["a"].errors[0]
+    assert run.state.nodes["b"].status == "blocked"
     assert tools.calls == []
 
 

@@ -188,7 +188,7 @@ def test_an_unknown_name_is_told_with_the_near_one_or_with_all(folder):
     ):
         with pytest.raises(PlanLoadError, match=words):
             store.load(name)
-    with pytest.raises(PlanLoadError, match="has no plans"):
+    with pytest.raises(PlanLoadError, match="there is no folder"):
         PlanFileStore(folder / "none").load("daily")
 
 

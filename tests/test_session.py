@@ -571,7 +571,7 @@ ODD = [
     {"a": [1, {"b": 2}]}, {1: 2}, {None: 1}, {("a", "b"): 1}, (1, 2), {1, 2}, [{"a": 1}, {"b": 2}],
     [{"a": 1}, 7], "\ud800", ["\ud800"], {"\ud800": "\ud800"}, deep(), {"d": deep()}, object(), Odd(),
     [Odd()], pd.NaT, [pd.NaT], dt.date(2026, 8, 6), Decimal("1.10"), np.arange(6), np.ones((2, 3)),
-    np.ones((2, 2, 2)), np.float64(1), pd.Series([1, 2], name="s"), pd.DataFrame(), range(3), iter([1]),
+    np.ones((2, 2, 2)), np.float64(1), pd.Series([1, 2], name="s"), pd.DataFrame(), range(3),
     pd.DataFrame({"a": [1]}, index=pd.MultiIndex.from_tuples([(1, "x")])), [pd.DataFrame({"a": [1]})],
     pd.DataFrame([[1, 2]], columns=["a", "a"]), pd.DataFrame({("a", "b"): [1]}), lambda: 1, Exception("x"),
 ]  # fmt: skip

@@ -9,14 +9,16 @@ from planbench.plan.sugar import FACET_MAPS, LIMIT
 from planbench.plan.writer import entry_lines, flow_text, key_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from planbench.plan.rewriting import Rewriting
-    from planbench.plan.written import Comment, Entry, Piece
+    from planbench.plan.written import Comment, Entry, Piece, Written
 
 _INDENT: Final = 2
 
 
 class _Comments(NamedTuple):
-    """The comments above a facet, and the one behind it with the spaces before it."""
+    """The comments and blank lines above a facet, and the comment behind it, spaces included."""
 
     above: list[str]
     behind: str
@@ -59,7 +61,7 @@ def _write(
             value = facets[kind][name] if kind else facets[name]
             text = entry_lines(f"{key_text(name)}:", value)[0]
             shown = [*one.above, f"{text}{one.behind}"]
-            lines += [" " * (column + step) + part for part in shown]
+            lines += [" " * (column + step) + part if part else "" for part in shown]
     lines += [" " * column + comment for comment in rest]
     rewriting.put_block(entry, lines)
 
@@ -73,7 +75,7 @@ def _comments(rewriting: Rewriting, piece: Piece) -> tuple[dict[str, _Comments],
     at = piece.start
     for place, leaf in enumerate(leaves):
         start, end = leaf.value.start, leaf.value.end
-        above = [_of(text, one) for one in written.comments(at, start)]
+        above = list(_between(written, at, start))
         stop = min(written.line_end(end), piece.end if piece.flow else len(text))
         if place + 1 < len(leaves):
             stop = max(end, min(stop, leaves[place + 1].key.start))
@@ -84,6 +86,17 @@ def _comments(rewriting: Rewriting, piece: Piece) -> tuple[dict[str, _Comments],
         at = behind[0].end if behind else end
     stop = piece.end if piece.flow else written.line_end(piece.end)
     return found, [_of(text, one) for one in written.comments(at, stop)]
+
+
+def _between(written: Written, start: int, end: int) -> Iterator[str]:
+    """Give the comments in a part of the text, and nothing for each of its blank lines."""
+    at = start
+    while at < end:
+        stop = min(written.line_end(at), end)
+        if at > start and stop < end and not written.text[at:stop].strip():
+            yield ""
+        yield from (_of(written.text, one) for one in written.comments(at, stop))
+        at = written.text.find("\n", stop, end) + 1 or end
 
 
 def _leaves(piece: Piece) -> list[Entry]:

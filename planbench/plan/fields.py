@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench.plan.model import (
+    SOURCE,
     ExecutionPlan,
     FacetSpec,
     ForEach,
@@ -167,6 +168,8 @@ def _problems(
         value = value_at(record, path)
         code = "bad_id" if path == ("id",) and model is PlanNode else "bad_field"
         wanted = " or ".join(dict.fromkeys(_wanted(detail["msg"]) for detail in details))
+        if path == ("for_each",) and isinstance(value, str):
+            wanted = f"{wanted}, or as a text a node id, then a path, as listing.keys[]"
         message = f"{label(path) or 'the value'} must {wanted}, not {shown(value)}"
         yield FieldProblem(code, message, path, _fix(path, value, details))
 
@@ -192,6 +195,9 @@ def _wanted(message: str) -> str:
 def _fix(path: Route, value: Any, details: list[dict[str, Any]]) -> str | None:
     name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
     kinds = {detail["type"] for detail in details}
+    if path == ("for_each",) and isinstance(value, str):
+        source = SOURCE.fullmatch(value.strip())
+        return f"for_each: {source[1]}" if source else None
     if value is None:
         return f"give {name} a value, or leave it out"
     if "string_type" in kinds and isinstance(value, str | int | float):

@@ -373,13 +373,14 @@ class Scheduler:
 
     def finish(self, node: CompiledNode, *, failed: bool) -> None:
         """Tell the dependents that a node has ended; behind a failure they are blocked."""
+        unmet, behind = self._unmet, self._behind_failure
+        if failed:
+            behind.update(node.kids)
         for kid in node.kids:
-            if failed:
-                self._behind_failure.add(kid)
-            self._unmet[kid] -= 1
-            if self._unmet[kid]:
+            left = unmet[kid] = unmet[kid] - 1
+            if left:
                 continue
-            if kid in self._behind_failure:
+            if behind and kid in behind:
                 self.ready.appendleft(self.nodes[kid])  # needs no place, and so waits for none
             else:
                 self.ready.append(self.nodes[kid])

@@ -59,14 +59,9 @@ class Values:
             msg = f"the key {key!r} was taken by node {self.written[key]!r} in this run"
             raise ValueError(msg)
         self.written[key] = node.id
-        entry = self._memory.put(
-            key,
-            value,
-            node=node.id,
-            tool=node.tool.name,
-            nbytes=nbytes,
-            description=node.node.description or "",
-        )
+        entry = self._memory.put_item(key, value, node.id, node.tool.name, None, nbytes)
+        if node.node.description:
+            entry.description = node.node.description
         self._bodies[node.id] = entry
         return {
             "node_id": node.id,
@@ -100,11 +95,10 @@ class Values:
         versions: list[Any] = [self._memory.memory_id]
         for read in node.arg_reads:
             body = bodies[read]
-            if isinstance(body, list):
+            if type(body) is list:
                 versions.append([None if e is None else (e.number, e.version) for e in body])
             else:
-                versions.append(body.number)
-                versions.append(body.version)
+                versions += (body.number, body.version)  # type: ignore[union-attr]  # no list: an Entry
         if item is None:
             return digest_of_plain(versions, node.written)
         return digest_of([versions, item], node.written)

@@ -162,8 +162,8 @@ def test_each_item_has_the_limit_for_itself(lab):
         return value
 
     lab.tool(slow)
-    run = lab.run(*lab.items([0, 30, 0], "slow", timeout=0.05))
-    assert run.refs["fan"].errors == ["[1] TimeoutError: over the limit of 0.05 s"]
+    run = lab.run(*lab.items([0, 30, 0], "slow", timeout=0.5))
+    assert run.refs["fan"].errors == ["[1] TimeoutError: over the limit of 0.5 s"]
     assert lab.memory["fan"] == [0, 0]
 
 
@@ -305,11 +305,11 @@ def test_a_try_that_succeeds_ends_the_tries(lab):
 def test_a_timeout_counts_for_each_try(lab):
     async def slow():
         lab.calls.append(1)
-        await asyncio.sleep(30 if len(lab.calls) == 1 else 0.03)
+        await asyncio.sleep(30 if len(lab.calls) == 1 else 0.3)
         return "second"
 
     lab.tool(slow)
-    run = lab.run(lab.node("a", "slow", timeout=0.05, retry={"max_attempts": 2}))
+    run = lab.run(lab.node("a", "slow", timeout=0.5, retry={"max_attempts": 2}))
     assert run.status == "completed", run.failure_text()
 
 

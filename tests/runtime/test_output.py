@@ -230,7 +230,7 @@ def test_a_thread_that_outlives_its_loop_may_still_print(lab, gate, capsys):
         ended.set()
 
     lab.tool(in_thread)
-    lab.run(lab.node("a", "in_thread", timeout=0.02))
+    lab.run(lab.node("a", "in_thread", timeout=0.5))
     gate.set()
     assert ended.wait(5)
     while output._users:

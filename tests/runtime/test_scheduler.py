@@ -343,11 +343,11 @@ def test_what_is_unfinished_at_the_execution_timeout_is_an_error(lab):
         lab.node("a", args={"value": 1}),
         lab.node("b", "sleep", {"delay": 30}, after="a"),
         lab.node("c", after="b"),
-        execution_timeout=0.05,
+        execution_timeout=0.4,
     )
     assert run.status == "partial"
     assert [run.refs[n].status for n in "abc"] == ["ok", "error", "error"]
-    assert run.refs["b"].errors == ["TimeoutError: the plan's execution_timeout of 0.05 s was over"]
+    assert run.refs["b"].errors == ["TimeoutError: the plan's execution_timeout of 0.4 s was over"]
     assert run.refs["c"].errors[0].endswith("was over; never dispatched")
     assert run.events[-1].type == ev.RUN_FINISHED
 
@@ -364,7 +364,7 @@ def test_a_fan_out_that_the_timeout_met_keeps_its_finished_items(lab):
         return value
 
     lab.tool(nap)
-    run = lab.run(*lab.items([0, 1, 0, 1], "nap"), execution_timeout=0.05)
+    run = lab.run(*lab.items([0, 1, 0, 1], "nap"), execution_timeout=0.4)
     node = run.state.nodes["fan"]
     assert (node.status, node.done, node.failed, node.total) == ("error", 2, 0, 4)
     assert lab.memory["fan"] == [0, 0]
@@ -394,7 +394,7 @@ def test_a_tool_that_swallows_the_timeout_keeps_what_it_gave(lab):
             return "given all the same"
 
     lab.tool(stubborn)
-    run = lab.run(lab.node("a", "stubborn"), lab.node("b", after="a"), execution_timeout=0.05)
+    run = lab.run(lab.node("a", "stubborn"), lab.node("b", after="a"), execution_timeout=0.4)
     assert lab.memory["a"] == "given all the same"
     assert run.state.nodes["a"].status == "ok"
     assert run.state.nodes["b"].status == "error"
