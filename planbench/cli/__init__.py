@@ -11,6 +11,7 @@ from planbench.cli.demo import demo
 from planbench.cli.difference import difference
 from planbench.cli.execution import RED, WRONG, block
 from planbench.cli.interrupt import leave
+from planbench.cli.language import schema
 from planbench.errors import (
     CommandError,
     ConfigurationError,
@@ -29,6 +30,7 @@ _COMMANDS: Final = {
     "render": commands.render,
     "demo": demo,
     "diff": difference,
+    "schema": schema,
 }
 _NOTHING_RAN: Final = (CommandError, ConfigurationError, PlanLoadError, RunRefused)
 

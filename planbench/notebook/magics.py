@@ -14,6 +14,7 @@ from traitlets import Bool, Dict, Unicode, observe
 
 from planbench.errors import CommandError, PlanInvalid, RunCancelled, RunFailed
 from planbench.files import PlanFileStore
+from planbench.llm import extract
 from planbench.notebook.arguments import (
     HelpAsked,
     LineParser,
@@ -198,7 +199,7 @@ class PlanMagics(Magics):
 
     def _check_cell(self, options: Namespace, body: str) -> tuple[PlanSession, PlanDisplay]:
         name = None if options.var is None else variable_name(options.var)
-        session = self._session(body, options, runs=options.run)
+        session = self._session(_plan_text(body), options, runs=options.run)
         shown = self._show(session, static=options.static or self.static)
         _raise_invalid(session, options)
         if name is not None:
@@ -235,6 +236,14 @@ class PlanMagics(Magics):
             shown.finish()
         _judge(run, allow_errors=options.allow_errors, strict=options.strict or self.strict)
         return run
+
+
+def _plan_text(body: str) -> str:
+    """Give the plan of a cell, also out of a pasted model answer, its lines where they are in the cell."""
+    found = extract(body)
+    if found.issues:
+        raise PlanInvalid(found.issues)
+    return found.aligned
 
 
 def _raise_invalid(session: PlanSession, options: Namespace) -> None:

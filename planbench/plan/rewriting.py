@@ -185,7 +185,7 @@ class Rewriting:
             else:
                 self._insert_in_flow(after, f"{key}: {inline}")
             return
-        column = self.written.column(after.key.start)
+        column = self._column(after)
         lines = entry_lines(f"{key}:", value)
         if isinstance(value, list | dict) and value:
             short = f"{key}: {flow_text(value)}"
@@ -225,6 +225,12 @@ class Rewriting:
         self.put(at, at, line_break + line_break.join(lines))
 
     # -- places -----------------------------------------------------------------------
+
+    def _column(self, entry: Entry) -> int:
+        """Give the column of an entry, which begins with ``?`` where its key is a long one."""
+        start = self.written.line_start(entry.key.start)
+        before = self.written.text[start : entry.key.start].rstrip()
+        return len(before) - 1 if before.endswith("?") else entry.key.start - start
 
     def _after_key(self, key: Piece) -> int:
         colon = _COLON.match(self.written.text, key.end)

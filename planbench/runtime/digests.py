@@ -36,13 +36,15 @@ _ZONES: Final = frozenset({type(None), timezone, ZoneInfo})
 def digest_of(value: Any, prefix: bytes = b"") -> str | None:
     """Give the digest of a value; None where no equality can be claimed, as for a frame.
 
-    It is the same in every process. Maps count in their order.
+    It is the same in every process. Maps and sets count in their order.
     """
     try:
         # What marshal writes tells all plain types apart, but it takes buffers of any kind
-        # for bytes; JSON takes no buffers. What either of them refuses is looked at closely.
+        # for bytes, marked by an "s"; where there is one, JSON, which takes no buffers, is
+        # asked too. What either of them refuses is looked at closely.
         text = marshal.dumps(value, 0)
-        orjson.dumps(value, option=_PLAIN)
+        if b"s" in text:
+            orjson.dumps(value, option=_PLAIN)
     except (TypeError, ValueError):
         try:
             text = "".join(_pieces(value, 0)).encode("utf-8", "surrogatepass")

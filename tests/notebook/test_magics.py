@@ -165,6 +165,14 @@ def test_a_cell_with_run_waits_and_gives_the_run(shell):
     assert shell.user_ns["CALLS"] == ["hi"]
 
 
+def test_a_pasted_model_answer_is_read_with_its_prose_and_fence(shell):
+    answer = f"Here is the plan you asked for:\n\n```yaml\n{GOOD.strip()}\n```\nShall I run it?\n"
+    shell.run_cell("%%plan pasted --run\n" + answer).raise_error()
+    assert shell.user_ns["pasted"].status == "completed"
+    result = shell.run_cell("%%plan\n" + answer.replace("tool: echo", "tool: ecko"))
+    assert "line 8" in str(result.error_in_exec)
+
+
 def test_json_is_read_too(shell):
     body = '{"name": "j", "objective": "o", "nodes": [{"id": "a", "tool": "echo", "args": {"value": "{x}"}}]}'
     ok(shell, f"%%plan j --run\n{body}")

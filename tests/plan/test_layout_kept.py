@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from planbench.errors import LanguageError, PlanInvalid
+from planbench.errors import LanguageError
 from planbench.plan.document import format_json, read_document
 from planbench.plan.draft import draft
 from planbench.plan.edits import rename_node, set_argument, set_default
@@ -31,7 +31,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["k", "on", "a b"]), inner, max_size=2),
     max_leaves=4,
 )  # fmt: skip
-FEW = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def plan_in(text):
@@ -46,8 +46,8 @@ def with_comments(text, rng):
     """Put comments on lines of their own and behind what ends on a line, outside of texts."""
     written, plan = Written(text), plan_in(text)
     found, at, number = [], 0, 0
-    for line in text.splitlines():
-        end = at + len(line)
+    for shown in text.splitlines():
+        line, end = shown, at + len(shown)
         inside = any(piece.start < at < piece.end for piece in written.scalars)
         ends = not any(
             piece.start < end < piece.end or (piece.style in ("|", ">") and piece.end == end)
@@ -135,15 +135,15 @@ def check_argument(text, data):
     value = data.draw(VALUES)
     try:
         found = set_argument(text, node.id, path, value)
-    except LanguageError as error:  # a key behind a question mark, which only dumpers write
-        assert "\n" not in text or "? " in text, error
+    except LanguageError:
+        assert "? " in text
         return
-    except PlanInvalid as error:  # what it takes away was all that made an edge needed
-        pytest.fail(str(error))
     held = plan_in(found).nodes[place].args
     for part in path:
         held = held[part]
     assert same(held, value)
+    if found == text:
+        return
     first, last = outside(text, found)
     piece = Written(text).at(("nodes", place))
     line_end = Written(text).line_end(piece.end)

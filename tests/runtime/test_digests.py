@@ -59,7 +59,7 @@ def test_a_value_of_plain_parts_has_a_digest_that_a_copy_shares(value):
     "value",
     [
         pd.DataFrame({"a": [1]}), pd.Series([1]), np.array([1]), np.float64(1), np.int64(1),
-        object(), {1, 2}, frozenset({1}), bytearray(b"x"), memoryview(b"x"), lambda: 1, range(3),
+        object(), np.uint8(7), np.array([7], dtype=np.uint8), bytearray(b"x"), memoryview(b"x"), lambda: 1, range(3),
         pd.Timestamp("2026-08-06"), {"deep": [object()]}, type("Text", (str,), {})("x"),
         dt.datetime(2026, 8, 6, tzinfo=type("Zone", (dt.tzinfo,), {"utcoffset": lambda *_: None})()),
     ],
@@ -67,6 +67,17 @@ def test_a_value_of_plain_parts_has_a_digest_that_a_copy_shares(value):
 )  # fmt: skip
 def test_no_equality_is_claimed_for_other_objects(value):
     assert digest_of(value) is None
+
+
+@pytest.mark.parametrize("value", [b"x", bytearray(b"x"), memoryview(b"x"), np.array([120], "u1")])
+def test_buffers_of_the_same_bytes_never_meet(value):
+    digests = [digest_of({"k": other}) for other in (b"x", "x") if other is not value]
+    assert digest_of({"k": value}) not in digests or type(value) is bytes
+
+
+def test_sets_count_by_what_is_in_them():
+    assert digest_of({1, 2}) == digest_of({1, 2})
+    assert len({digest_of(one) for one in ({1, 2}, {1, 3}, frozenset({1, 2}), [1, 2], (1, 2))}) == 5
 
 
 @pytest.mark.parametrize("wrap", [list, tuple, lambda one: {"k": one[0]}])
