@@ -30,15 +30,13 @@ from planbench.plan.builder import Plan
 from planbench.plan.diff import PlanDiff, diff_plans
 from planbench.plan.handles import count, groups, index, item
 from planbench.plan.issues import ValidationIssue
+from planbench.plan.manifest import ArtifactRef, ExecutionManifest, PlanRunManifest
 from planbench.plan.model import (
-    ArtifactRef,
-    ExecutionManifest,
     ExecutionPlan,
     FacetSpec,
     ForEach,
     PlanMetadata,
     PlanNode,
-    PlanRunManifest,
     RetryPolicy,
 )
 from planbench.runtime import Engine, Outcome, Run

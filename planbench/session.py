@@ -224,7 +224,7 @@ class PlanSession:
             view = views.get(issue.node_id or "")
             if view is not None and issue.severity == "error":
                 views[view.id] = dataclasses.replace(view, status="invalid", note=issue.message)
-        return graph_view(plan, views)
+        return graph_view(plan, views, self.report.inferred)
 
     def details(self, node_id: str) -> dict[str, Any]:
         """Give all there is to know about a node, as JSON values; raises KeyError."""

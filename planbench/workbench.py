@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from planbench.checkpoints import CheckpointStore
-    from planbench.plan.model import PlanRunManifest
+    from planbench.plan.manifest import PlanRunManifest
     from planbench.runtime import Run
     from planbench.validation import ValidationReport
     from planbench.validation.given import Buildable

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from planbench.cli import commands
+from planbench.cli import commands, difference, formatting
 from planbench.cli.arguments import command_line
 from planbench.cli.demo import demo
-from planbench.cli.difference import difference
 from planbench.cli.execution import RED, WRONG, block
 from planbench.cli.interrupt import leave
 from planbench.cli.language import schema
@@ -29,7 +28,8 @@ _COMMANDS: Final = {
     "run": commands.run,
     "render": commands.render,
     "demo": demo,
-    "diff": difference,
+    "diff": difference.difference,
+    "fmt": formatting.formatting,
     "schema": schema,
 }
 _NOTHING_RAN: Final = (CommandError, ConfigurationError, PlanLoadError, RunRefused)

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from planbench.cli import difference, language
+from planbench.cli import difference, formatting, language
 from planbench.errors import CommandError
 from planbench.plan.structure import suggestion
 
@@ -105,6 +105,7 @@ def command_line() -> argparse.ArgumentParser:
         help="where the notebook and the page go (default: %(default)s)",
     )
     difference.add(commands)
+    formatting.add(commands)
     language.add(commands)
     return parser
 

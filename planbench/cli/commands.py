@@ -200,6 +200,7 @@ def _record(report: ValidationReport) -> dict[str, Any]:
         "ok": report.ok,
         "plan": report.plan.to_dict() if report.plan else None,
         "issues": [issue.model_dump(mode="json") for issue in report.issues],
+        "inferred": report.inferred,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from planbench.cli.execution import FINE, RED, check_writable
 from planbench.cli.terminal import errors, output
@@ -25,7 +25,7 @@ _STANDARD: Final = "-"
 _SHOWN: Final = 3
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "fmt", help="write a plan in the short form, its comments and layout kept"

@@ -15,7 +15,8 @@ from planbench.session import kind_of, node_view
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from planbench.plan.model import ArtifactRef, ExecutionPlan, PlanNode
+    from planbench.plan.manifest import ArtifactRef
+    from planbench.plan.model import ExecutionPlan, PlanNode
     from planbench.runtime import NodeState, Run
     from planbench.validation import ValidationReport
 

@@ -13,6 +13,7 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import LanguageError
+from planbench.plan.collector import paused_collector
 from planbench.plan.forms import BOM, plan_of
 from planbench.plan.kinds import fit
 from planbench.plan.model import ID, ParamSpec
@@ -45,22 +46,24 @@ def set_default(text: str, name: str, value: Any) -> str:
     Raises PlanInvalid where the text is no valid plan, and LanguageError for a value that
     does not fit the declaration or a parameter that nothing reads.
     """
-    text, bom = text.removeprefix(BOM), BOM * text.startswith(BOM)
-    made = plan_of(text)
     value = plain(value, f"the default of {name!r}", lambda _: None)
-    declared = made.document.value.get("params") or {}
-    if name in declared:
+
+    def change(body: str, made: Draft) -> str:
+        declared = made.document.value.get("params") or {}
+        if name not in declared:
+            known = sorted(wanted(made.document.value))
+            if name not in known:
+                hint = suggestion(name, known) or f"it reads {', '.join(known) or 'none'}"
+                raise LanguageError(f"the plan reads no parameter {name!r}", hint=hint)
+            spec = {"type": _TYPES.get(type(value), "str"), "default": value}
+            return _with_value(body, made, ("params", name), spec)
         try:
             fit(ParamSpec.model_validate(declared[name]), value)
         except ValueError as error:
             raise LanguageError(f"the default of param {name!r} {error}") from None
-        return bom + _with_value(text, made, ("params", name, "default"), value)
-    known = wanted(made.document.value)
-    if name not in known:
-        hint = suggestion(name, sorted(known)) or f"it reads {', '.join(sorted(known)) or 'none'}"
-        raise LanguageError(f"the plan reads no parameter {name!r}", hint=hint)
-    spec = {"type": _TYPES.get(type(value), "str"), "default": value}
-    return bom + _with_value(text, made, ("params", name), spec)
+        return _with_value(body, made, ("params", name, "default"), value)
+
+    return _changed_text(text, change)
 
 
 def set_argument(text: str, node_id: str, path: Route, value: Any) -> str:
@@ -70,29 +73,40 @@ def set_argument(text: str, node_id: str, path: Route, value: Any) -> str:
     PlanInvalid where the text, or what becomes of it, is no valid plan, and LanguageError
     where the path leads nowhere or the text cannot be changed there alone.
     """
-    text, bom = text.removeprefix(BOM), BOM * text.startswith(BOM)
-    made = plan_of(text)
     if not path:
         raise LanguageError("the path of an argument starts with its name")
-    position = _position(made, node_id)
     value = plain(value, path_text(("args", *path)), lambda _: None)
-    return bom + _with_value(text, made, ("nodes", position, "args", *path), value)
+
+    def change(body: str, made: Draft) -> str:
+        position = _position(made, node_id)
+        return _with_value(body, made, ("nodes", position, "args", *path), value)
+
+    return _changed_text(text, change)
 
 
 def rename_node(text: str, old: str, new: str) -> str:
     """Give a plan's text with a node under another id; every reference follows.
 
-    Raises PlanInvalid where the text is no valid plan, and LanguageError for an id that
-    is unknown, taken or malformed.
+    Raises PlanInvalid where the text, or what becomes of it, is no valid plan, and
+    LanguageError for an id that is unknown, taken or malformed.
     """
-    text, bom = text.removeprefix(BOM), BOM * text.startswith(BOM)
-    made = plan_of(text)
+    return _changed_text(text, lambda body, made: _with_name(body, made, old, new))
+
+
+def _changed_text(text: str, change: Callable[[str, Draft], str]) -> str:
+    bom = BOM if text.startswith(BOM) else ""
+    body = text.removeprefix(BOM)
+    with paused_collector():
+        return bom + change(body, plan_of(body))
+
+
+def _with_name(text: str, made: Draft, old: str, new: str) -> str:
     _position(made, old)
+    if old == new:
+        return text
     if not ID.fullmatch(new):
         message = f"id {new!r} must start with a letter and hold only letters, digits, _ and -"
         raise LanguageError(message)
-    if old == new:
-        return bom + text
     if any(node.id == new for node in made.nodes):
         raise LanguageError(f"id {new!r} is taken by a node of this plan")
     nodes = [renamed_node(node, {old: new}) for node in made.nodes]
@@ -100,7 +114,7 @@ def rename_node(text: str, old: str, new: str) -> str:
     result = plan_of(found)
     if made.plan is None or not same(result.plan, made.plan.model_copy(update={"nodes": nodes})):
         raise LanguageError(_REFUSED, hint=_BY_HAND)
-    return bom + found
+    return found
 
 
 def _position(made: Draft, node_id: str) -> int:

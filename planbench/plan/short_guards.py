@@ -88,7 +88,7 @@ def lengthened(text: str, names: Names) -> str:
 
 def ambiguous(text: str, names: Names) -> str | None:
     """Name the first node whose ``.status`` may be its status or a facet of its own."""
-    if names.ambiguous.isdisjoint(_FIRST.findall(text)):
+    if not names.ambiguous or names.ambiguous.isdisjoint(_FIRST.findall(text)):
         return None
     return next(
         (

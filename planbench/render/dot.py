@@ -13,6 +13,7 @@ from planbench.render.cards import card, stack_depth
 from planbench.render.lettering import clean
 from planbench.render.stages import collapsed
 from planbench.render.theme import LINE
+from planbench.render.view import GUARD
 
 if TYPE_CHECKING:
     from planbench.render.view import GraphView
@@ -64,7 +65,7 @@ def dot_source(view: GraphView) -> str:
             f"height={cards[place].height / _POINTS:.3f}{', peripheries=2' if stack_depth(node) else ''}]"
         )
     for place, edge in enumerate(view.edges):
-        look = "style=dashed, weight=1" if edge.kind == "guard" else "weight=3"
+        look = "style=dashed, weight=1" if edge.kind.endswith(GUARD) else "weight=3"
         lines.append(f'  n{edge.source}:{tail} -> n{edge.target}:{head} [id="e{place}", {look}]')
     return "\n".join([*lines, "}", ""])
 

@@ -9,7 +9,7 @@ from planbench.render.cards import BAR_HEIGHT, ICON_X, LINE_SIZE, RIGHT, TEXT_X,
 from planbench.render.geometry import SVG_NAMESPACE
 from planbench.render.lettering import clean, shorten_end, text_width
 from planbench.render.theme import ICON_SCALE, ICONS, LINE, STYLE, state_name
-from planbench.render.view import REASONED, SEPARATOR, counter_text
+from planbench.render.view import GUARD, INFERRED, REASONED, SEPARATOR, counter_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 _FINE: Final = 200
 _TAG_SIZE: Final = 6.8
 _TAG_HEIGHT: Final = 10.0
-_LOOKS: Final = {"guard": ' class="pbn-guard"', "inferred": ' class="pbn-inferred"'}
+_LOOKS: Final = {
+    GUARD: ' class="pbn-guard"',
+    INFERRED: ' class="pbn-inferred"',
+    f"{INFERRED} {GUARD}": ' class="pbn-inferred pbn-guard"',
+}
 _MAX_LABEL: Final = 400
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from planbench.plan.graph import levels
 from planbench.render.lettering import clean
-from planbench.render.view import SEPARATOR, STATUSES, GraphView, NodeView, counter_text
+from planbench.render.view import INFERRED, SEPARATOR, STATUSES, GraphView, NodeView, counter_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ MAX_LINES: Final = 200
 _MAX_CELL: Final = 40
 _MAX_NOTE: Final = 90
 _MAX_SOURCES: Final = 4
-_INFERRED: Final = " (inferred)"
+_INFERRED: Final = f" ({INFERRED})"
 
 
 def as_text(view: GraphView, *, max_lines: int = MAX_LINES) -> str:
@@ -49,7 +49,7 @@ def _headline(view: GraphView) -> str:
 def _cells(view: GraphView, place: int) -> tuple[str, ...]:
     node = view.nodes[place]
     sources = [
-        f"{_cut(view.nodes[edge.source].id)}{_INFERRED if edge.kind == 'inferred' else ''}"
+        f"{_cut(view.nodes[edge.source].id)}{_INFERRED if edge.kind.startswith(INFERRED) else ''}"
         for edge in view.edges
         if edge.target == place
     ]

@@ -69,6 +69,7 @@ _BASE: Final = f"""\
 .pbn-heads{{fill:{LINE}}}
 .pbn-guard{{stroke-dasharray:3.5 2.5}}
 .pbn-inferred{{stroke-dasharray:.1 2.6;stroke-linecap:round}}
+.pbn-inferred.pbn-guard{{stroke-dasharray:.1 4.8}}
 .pb-selected .pbn-card{{stroke-width:2.4}}
 .pb-running .pbn-icon{{animation:pbn-turn 1.6s linear infinite;transform-box:fill-box;transform-origin:center}}
 @keyframes pbn-turn{{to{{rotate:360deg}}}}

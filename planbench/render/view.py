@@ -28,6 +28,8 @@ STATUSES: Final = (
     "cancelled",
     "invalid",
 )
+GUARD: Final = "guard"
+INFERRED: Final = "inferred"
 SEPARATOR: Final = " \N{MIDDLE DOT} "
 _QUIET: Final = frozenset({"idle", "valid"})
 REASONED: Final = frozenset({"error", "blocked", "skipped", "cancelled", "invalid"})
@@ -61,8 +63,8 @@ class NodeView:
 class Edge(NamedTuple):
     """One arrow, between places in ``GraphView.nodes``.
 
-    ``kind`` is ``declared``, ``inferred`` where nobody wrote it and a call reads the
-    source, or ``guard`` where only the guard reads it.
+    ``kind`` is ``declared``, or ``guard`` where only the guard reads the source; where
+    nobody wrote it, it is ``inferred`` or ``inferred guard``.
     """
 
     source: int
@@ -165,10 +167,14 @@ def _each_text(node: PlanNode) -> str:
 
 def _sources(node: PlanNode, unwritten: Collection[str]) -> dict[str, str]:
     """Give each node that this one waits for, and how the arrow is drawn."""
-    found = {name: "inferred" if name in unwritten else "declared" for name in node.depends_on}
+    found = {name: INFERRED if name in unwritten else "declared" for name in node.depends_on}
     if node.when:
         called = _read_by_call(node)
-        found |= {name: "guard" for name in _read_by_guard(node.when) if name not in called}
+        found |= {
+            name: f"{INFERRED} {GUARD}" if name in unwritten else GUARD
+            for name in _read_by_guard(node.when)
+            if name not in called
+        }
     return found
 
 

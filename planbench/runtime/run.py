@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from planbench.memory.entries import Entry
-    from planbench.plan.model import ArtifactRef, ExecutionPlan, PlanRunManifest
+    from planbench.plan.manifest import ArtifactRef, PlanRunManifest
+    from planbench.plan.model import ExecutionPlan
     from planbench.runtime.state import NodeState
 
 WAKE: Final = 0.2

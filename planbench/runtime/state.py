@@ -6,13 +6,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
-from planbench.plan.model import ArtifactRef, ExecutionPlan, ItemCounts, PlanRunManifest
+from planbench.plan.manifest import ArtifactRef, ItemCounts, PlanRunManifest
+from planbench.plan.model import ExecutionPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from planbench.events import Event
-    from planbench.plan.model import RunStatus, Status
+    from planbench.plan.manifest import RunStatus, Status
 
 MAX_ERRORS: Final = 20
 MAX_ERROR_LENGTH: Final = 300
@@ -172,7 +173,7 @@ class RunState:
         """Give the manifest as it stands now; nodes that never started are left out."""
         plan = self.plan
         refs = [node.ref() for node in self.nodes.values() if node.ended]
-        status = self.outcome() if self.status in ("pending", "running") else self.status
+        status = "running" if self.status in ("pending", "running") else self.status
         return PlanRunManifest(
             plan_name=plan.name if plan else "",
             objective=plan.objective if plan else "",

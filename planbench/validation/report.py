@@ -22,7 +22,7 @@ class ValidationReport(BaseModel):
     plan: SkipValidation[ExecutionPlan | None] = None
     ok: bool
     issues: list[ValidationIssue] = Field(default_factory=list)
-    inferred: dict[str, list[str]] = Field(default_factory=dict)
+    inferred: dict[str, list[str]] = Field(default_factory=dict, exclude=True)
     draft: SkipValidation[ExecutionPlan | None] = Field(default=None, repr=False, exclude=True)
 
     def __str__(self) -> str:

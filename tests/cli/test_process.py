@@ -81,6 +81,7 @@ def test_a_tool_that_is_stuck_in_a_thread_does_not_keep_the_command(project):
 
     with start(project, "run", "slow.yaml", "--json", "m.json") as process:
         wait_for(process.stdout, "slow     started")
+        time.sleep(0.5)  # until the call itself has begun: before that no thread is left behind
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)

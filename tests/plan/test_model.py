@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from planbench.plan.document import read_document
 from planbench.plan.draft import draft
+from planbench.plan.manifest import PlanRunManifest
 from planbench.plan.model import (
     ExecutionPlan,
     FacetSpec,
@@ -14,7 +15,6 @@ from planbench.plan.model import (
     ParamSpec,
     PlanMetadata,
     PlanNode,
-    PlanRunManifest,
     RetryPolicy,
 )
 
