@@ -34,6 +34,7 @@ class CompiledNode:
         "arg_reads",
         "attempts",
         "backoff",
+        "description",
         "facets",
         "function",
         "guard",
@@ -52,7 +53,9 @@ class CompiledNode:
         "store_key",
         "timeout",
         "tool",
+        "tool_name",
         "validate",
+        "wants_key",
         "written",
     )
 
@@ -62,6 +65,9 @@ class CompiledNode:
         self.id = node.id
         self.node = node
         self.tool = tool
+        self.tool_name = tool.name
+        self.wants_key = tool.wants_idempotency_key
+        self.description = node.description or ""
         self.function: Callable[..., Any] = tool.function
         self.kids = kids
         self.spreads = node.for_each is not None

@@ -30,6 +30,7 @@ _PLAIN: Final = (
 _SAID_BY_REPR: Final = frozenset(
     {bool, bytes, date, Decimal, float, int, str, timedelta, type(None), UUID}
 )
+_ATOMS: Final = frozenset({bool, float, int, str, type(None)})
 _ZONES: Final = frozenset({type(None), timezone, ZoneInfo})
 
 
@@ -38,6 +39,12 @@ def digest_of(value: Any, prefix: bytes = b"") -> str | None:
 
     It is the same in every process. Maps and sets count in their order.
     """
+    if type(value) is dict:
+        for item in value.values():
+            if type(item) not in _ATOMS:
+                break
+        else:
+            return blake2b(prefix + marshal.dumps(value, 0), digest_size=16).hexdigest()
     try:
         # What marshal writes tells all plain types apart, but it takes buffers of any kind
         # for bytes, marked by an "s"; where there is one, JSON, which takes no buffers, is

@@ -96,6 +96,7 @@ class FanOut:
         "_plain_digests",
         "_sched",
         "_tasks",
+        "_written",
         "aborted",
         "active",
         "entries",
@@ -126,6 +127,7 @@ class FanOut:
         self._context = sched.context.copy()
         self._context.run(place.set, (sched.prints, node.id))
         self._emit = sched.run.emit
+        self._written = sched.values.written
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._digests = sched.values.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
@@ -197,9 +199,9 @@ class FanOut:
         kwargs: dict[str, Any] | None = None
         try:
             key = node.key(scope)
-            if key in sched.values.written or not 0 < len(key) <= MAX_KEY or not key.isascii():
+            if key in self._written or not 0 < len(key) <= MAX_KEY or not key.isascii():
                 self._check_key(key)
-            sched.values.written[key] = node.id
+            self._written[key] = node.id
             args = node.resolve(scope)
             digest = digest_of(args) if self._plain_digests else self._digest(args, scope)
             if self._may_reuse and (entry := self._known(key, digest)) is not None:
@@ -208,7 +210,7 @@ class FanOut:
                 self._reuse(index, entry, digest, None)
                 return None
             kwargs = node.validate(args)
-            if node.tool.wants_idempotency_key:
+            if node.wants_key:
                 kwargs["idempotency_key"] = f"{sched.run.run_id}:{node.id}:{index}"
             if not node.simple:
                 call = _Call(index, key, digest, began)
@@ -263,7 +265,7 @@ class FanOut:
     ) -> None:
         node, sched = self.node, self._sched
         entry = sched.memory.put_item(
-            key, value, node.id, node.tool.name, index, nbytes, digest, self._identity
+            key, value, node.id, node.tool_name, index, nbytes, digest, self._identity
         )
         self.entries[index] = entry
         data = {

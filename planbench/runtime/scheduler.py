@@ -146,6 +146,7 @@ class Scheduler:
     def _claim(self) -> None:
         """Give free places to ready nodes, in order; a fan-out needs no place itself."""
         ready = self.ready
+        skipped = self.conditions.skipped
         self._hurried = False
         while ready:
             node = ready[0]
@@ -156,14 +157,14 @@ class Scheduler:
                 self.finish(node, failed=True)
             elif node.spreads:
                 ready.popleft()
-                if self._admits(node, data):
+                if (node.guard is None and not skipped) or self._admits(node, data):
                     self.run.emit(ev.NODE_STARTED, data)
                     self._open(node)
             elif self.free <= 0:
                 return
             else:
                 ready.popleft()
-                if self._admits(node, data):
+                if (node.guard is None and not skipped) or self._admits(node, data):
                     self.run.emit(ev.NODE_STARTED, data)
                     self.free -= 1
                     self.claimed.append(node)
@@ -173,8 +174,6 @@ class Scheduler:
                 return
 
     def _admits(self, node: CompiledNode, data: dict[str, Any]) -> bool:
-        if node.guard is None and not self.conditions.skipped:
-            return True
         try:
             data.update(self.conditions.check(node))
         except Refused as refusal:
@@ -277,7 +276,7 @@ class Scheduler:
             args = node.resolve(self.scope)
             digest = self.values.digest(node, args, None)
             kwargs = node.validate(args)
-            if node.tool.wants_idempotency_key:
+            if node.wants_key:
                 kwargs["idempotency_key"] = f"{self.run.run_id}:{node.id}"
             if node.simple:
                 context = self.context.copy()

@@ -32,44 +32,26 @@ class NodeState:
     ``total`` is None for a node that makes one call, and until a fan-out is opened.
     """
 
-    __slots__ = (
-        "done",
-        "entry_type",
-        "errors",
-        "facets",
-        "failed",
-        "finished",
-        "item_keys",
-        "nbytes",
-        "node_id",
-        "output",
-        "reason",
-        "reused",
-        "started",
-        "status",
-        "store_key",
-        "total",
-        "warnings",
-    )
+    # Defaults of the class, so that making the state of a node stores nothing but its id.
+    status: str = "waiting"
+    done: int = 0
+    failed: int = 0
+    reused: int = 0
+    total: int | None = None
+    started: float | None = None
+    finished: float | None = None
+    nbytes: int = 0
+    errors: Sequence[str] = ()
+    facets: Mapping[str, Any] = _NO_FACETS
+    store_key: str | None = None
+    item_keys: dict[int, str] | None = None
+    entry_type: str | None = None
+    reason: str | None = None
+    output: str = ""
+    warnings: Sequence[str] = ()
 
     def __init__(self, node_id: str) -> None:
         self.node_id = node_id
-        self.status = "waiting"
-        self.done = 0
-        self.failed = 0
-        self.reused = 0
-        self.total: int | None = None
-        self.started: float | None = None
-        self.finished: float | None = None
-        self.nbytes = 0
-        self.errors: Sequence[str] = ()
-        self.facets: Mapping[str, Any] = _NO_FACETS
-        self.store_key: str | None = None
-        self.item_keys: dict[int, str] | None = None
-        self.entry_type: str | None = None
-        self.reason: str | None = None
-        self.output = ""
-        self.warnings: Sequence[str] = ()
 
     @property
     def seconds(self) -> float | None:

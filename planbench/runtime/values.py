@@ -59,9 +59,9 @@ class Values:
             msg = f"the key {key!r} was taken by node {self.written[key]!r} in this run"
             raise ValueError(msg)
         self.written[key] = node.id
-        entry = self._memory.put_item(key, value, node.id, node.tool.name, None, nbytes)
-        if node.node.description:
-            entry.description = node.node.description
+        entry = self._memory.put_item(key, value, node.id, node.tool_name, None, nbytes)
+        if node.description:
+            entry.description = node.description
         self._bodies[node.id] = entry
         return {
             "node_id": node.id,

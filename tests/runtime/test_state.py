@@ -18,7 +18,7 @@ from planbench.tools import ToolRegistry
 def picture(state: RunState):
     """All that a state says, as plain values."""
     nodes = {
-        name: {slot: getattr(node, slot) for slot in NodeState.__slots__}
+        name: {field: getattr(node, field) for field in ("node_id", *NodeState.__annotations__)}
         | {"keys": node.keys, "seconds": node.seconds, "ref": node.ref()}
         for name, node in state.nodes.items()
     }
