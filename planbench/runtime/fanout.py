@@ -19,7 +19,7 @@ from planbench.runtime.node import error_text, first_step
 from planbench.runtime.output import as_utf8, place
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Coroutine
 
     from planbench.memory.entries import Entry
     from planbench.runtime.compiled import CompiledNode
@@ -231,7 +231,7 @@ class FanOut:
             self._lose(_Call(index, key, None, began), error, called=kwargs is not None)
         return None
 
-    async def _end(self, call: _Call, pending: Coroutine[Any, Any, Any]) -> None:
+    async def _end(self, call: _Call, pending: Awaitable[Any]) -> None:
         sched = self._sched
         try:
             sched.relay()

@@ -13,7 +13,7 @@ from planbench.runtime.output import as_utf8, keep, place, release
 from planbench.runtime.state import MAX_ERROR_LENGTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from contextvars import Context
 
     from planbench.runtime.compiled import CompiledNode
@@ -183,9 +183,12 @@ class Caller:
             self.held(node, monotonic() - began)
         return value if work is None else await self.go_on(node, context, work, value)
 
-    async def go_on(self, node: CompiledNode, context: Context, work: Any, waiting: Any) -> Any:
+    def go_on(
+        self, node: CompiledNode, context: Context, work: Any, waiting: Any
+    ) -> Awaitable[Any]:
         """Take a started async tool to its end."""
-        return await resume_in(context, work, waiting, self, node)
+        # no coroutine of its own: each layer is gone through at every step of the tool
+        return resume_in(context, work, waiting, self, node)
 
     def held(self, node: CompiledNode, seconds: float) -> None:
         """Say that a node's async tool blocks the loop, and again when it gets much worse."""

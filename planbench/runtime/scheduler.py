@@ -97,8 +97,9 @@ class Scheduler:
             raise self._failure
         if self.expired:
             self._fail_unfinished()
-        left = [node.node_id for node in self.run.state.nodes.values() if not node.ended]
-        if left:
+        state = self.run.state
+        if state.nodes_done < len(state.nodes):
+            left = [node.node_id for node in state.nodes.values() if not node.ended]
             msg = f"nodes were left over: {', '.join(left[:10])}"
             raise RuntimeError(msg)
 

@@ -144,12 +144,10 @@ class RunState:
 
     def outcome(self) -> RunStatus:
         """Give the status by the rule: completed, partial or failed."""
-        statuses = [node.status for node in self.nodes.values()]
-        if not any(status in FAILED or status == "partial" for status in statuses):
+        statuses = {node.status for node in self.nodes.values()}
+        if "partial" not in statuses and not statuses & FAILED:
             return "completed"
-        if any(status in ("ok", "partial", "skipped") for status in statuses):
-            return "partial"
-        return "failed"
+        return "partial" if statuses & {"ok", "partial", "skipped"} else "failed"
 
     def manifest(self) -> PlanRunManifest:
         """Give the manifest as it stands now; nodes that never started are left out."""
