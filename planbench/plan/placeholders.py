@@ -295,11 +295,6 @@ class Template:
         )
         self.resolve: Callable[[Scope], Any] = _compile(value, alias if items else _NO_ITEMS, 0)
 
-    @property
-    def reads_item(self) -> bool:
-        """Whether the value differs from item to item."""
-        return any(piece.family in _ITEM_NAMES for piece in self.placeholders)
-
 
 def _compile(value: Any, alias: str | None, depth: int) -> Callable[[Scope], Any]:
     if depth > MAX_DEPTH:

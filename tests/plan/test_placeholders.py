@@ -166,8 +166,6 @@ def test_a_template_tells_what_it_reads():
         ("item", ""),
         ("nodes", "z"),
     ]
-    assert template.reads_item
-    assert not Template("{artifacts.x}").reads_item
 
 
 def test_a_value_nested_over_100_levels_is_refused():
