@@ -15,12 +15,25 @@ PlanbenchError
 │   └── ToolArgumentsInvalid
 ├── ArtifactNotFound          no such key in the working memory
 ├── ArtifactRefused           a value that cannot be kept
+├── ArtifactConflict          a key that holds another value than the one to be put back
 ├── FrameError                values that cannot stand in one table
+├── SpecInvalid               a table was asked for in a way that cannot be done
 ├── RunError
 │   ├── RunRefused            the run never started; carries a code
 │   ├── RunFailed             nodes are red; carries the manifest
-│   └── RunCancelled
+│   ├── RunCancelled
+│   ├── AlgorithmFailed       an algorithm came to no result
+│   └── BudgetExceeded        a call was refused, since a limit is reached
 ├── StoreError                a checkpoint store did not do its work
+│   ├── ArtifactUnavailable   a stored artifact that cannot be had
+│   │   ├── ArtifactMissing   its file is gone
+│   │   ├── ArtifactDamaged   its bytes are not those that were written
+│   │   └── ArtifactTooLarge  it is over the limit of whoever reads it
+│   ├── LeaseLost             another process holds the run
+│   ├── RecordDamaged         a stored record that cannot be read
+│   └── CheckpointWriteFailed  a run whose progress could not be recorded
+├── ModelError                a model gave no answer; carries a code
+├── PlanAuthoringError        a model's answer is no plan; carries a code and the report
 └── RenderError               a picture could not be made
 """
 
@@ -179,10 +192,22 @@ class ArtifactRefused(PlanbenchError, TypeError):
     code = "artifact_refused"
 
 
+class ArtifactConflict(PlanbenchError):
+    """Raised when a value cannot be put back, since its key holds another one now."""
+
+    code = "artifact_alias_conflict"
+
+
 class FrameError(PlanbenchError, ValueError):
     """Raised when values cannot stand together in one table."""
 
     code = "bad_frame"
+
+
+class SpecInvalid(PlanbenchError, ValueError):
+    """Raised when what ``wm_compute`` was asked for is not well formed, or does not fit the data."""
+
+    code = "invalid_arguments"
 
 
 class RunError(PlanbenchError):
@@ -216,10 +241,109 @@ class RunCancelled(RunError):
     code = "run_cancelled"
 
 
+class AlgorithmFailed(RunError):
+    """Raised by an algorithm that comes to no result; its message is the reason of the run."""
+
+    code = "algorithm_failed"
+
+
+class BudgetExceeded(RunError):
+    """Raised inside of an algorithm when a call is refused, since a limit of its budget is reached."""
+
+    code = "budget_exceeded"
+
+
 class StoreError(PlanbenchError):
     """Raised when a checkpoint store cannot be opened, read or written."""
 
     code = "store_error"
+
+
+class LeaseLost(StoreError):
+    """Raised when another process has taken a run over: whoever held it may not write any more."""
+
+    code = "run_busy"
+
+
+class RecordDamaged(StoreError):
+    """Raised when a stored record cannot be read back."""
+
+    code = "checkpoint_invalid"
+
+
+class CheckpointWriteFailed(StoreError):
+    """Raised when a run ended because its progress could not be recorded."""
+
+    code = "checkpoint_write_failed"
+
+
+class ModelError(PlanbenchError):
+    """Raised when a model gives no answer; ``code`` says why, and no key is in any text.
+
+    Codes: model_unauthorized, model_not_found, rate_limited, model_request_refused,
+    model_timeout, model_unreachable, model_failed. ``status`` is that of HTTP,
+    ``retry_after`` the seconds that the server asks to wait, ``detail`` the endpoint's
+    own code, where there is one.
+    """
+
+    code = "model_failed"
+
+    def __init__(
+        self, code: str, message: str, *, model: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.model = model
+        self.status: int | None = None
+        self.retry_after: float | None = None
+        self.detail: str | None = None
+
+
+class PlanAuthoringError(PlanbenchError):
+    """Raised when a model was asked for a plan and its answer is none; ``code`` says why.
+
+    Codes: truncated, refused, filtered and empty_answer for what is no answer,
+    plan_invalid and delta_invalid for one that stays wrong after its correction.
+    ``report`` holds every issue, ``text`` what the model sent last, ``usage`` what it took.
+    """
+
+    code = "plan_invalid"
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        report: Any,
+        text: str = "",
+        usage: Any = None,
+        attempts: int = 1,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.report = report
+        self.text = text
+        self.usage = usage
+        self.attempts = attempts
+
+
+class ArtifactUnavailable(StoreError):
+    """Raised when a stored artifact cannot be given back."""
+
+    code = "artifacts_unavailable"
+
+
+class ArtifactMissing(ArtifactUnavailable):
+    """Raised when nothing is stored under the digest of a record."""
+
+
+class ArtifactDamaged(ArtifactUnavailable):
+    """Raised when the bytes of an artifact are not those that were written, or not readable."""
+
+
+class ArtifactTooLarge(ArtifactUnavailable):
+    """Raised when an artifact is larger than its reader allows."""
 
 
 class RenderError(PlanbenchError):
