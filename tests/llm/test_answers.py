@@ -13,7 +13,7 @@ from planbench.errors import PlanInvalid
 from planbench.plan.steps import Step, StepPlan
 from planbench.planner import parse_plan, parse_steps
 
-SHARED = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "planner_outputs.jsonl"
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "planner_outputs.jsonl"
 RECORDS = (
     [json.loads(line) for line in SHARED.read_text(encoding="utf-8").splitlines()]
     if SHARED.is_file()

@@ -1,11 +1,11 @@
-"""Plans that a model writes: its answer read exactly, or refused with what is wrong and where."""
+"""Plans in what a model answers: read exactly, or refused with what is wrong and where."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import PlanInvalid
-from planbench.llm import extract
+from planbench.llm.parsing import extract
 from planbench.plan.collector import paused_collector
 from planbench.plan.document import in_order, read_document
 from planbench.plan.draft import draft, unwrapped
@@ -16,12 +16,12 @@ from planbench.validation.calls import Calls
 from planbench.validation.conditions import guard_issues
 from planbench.validation.host import Host
 from planbench.validation.outputs import Outputs
+from planbench.validation.report import ValidationReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from planbench.llm import Extracted
-    from planbench.plan.document import Document
+    from planbench.llm.parsing import Extracted
     from planbench.plan.draft import Draft
     from planbench.plan.model import ExecutionPlan
     from planbench.plan.steps import StepPlan
@@ -42,27 +42,62 @@ def parse_plan(
     not checked. ``name`` and ``objective`` stand in for what the answer leaves out. Raises
     PlanInvalid with everything that is wrong, at the lines and columns of ``text``.
     """
-    found = _found(text, "nodes")
+    given = {"name": name, "objective": objective}
     host = Host(_registry(tools), None, None)
-    with paused_collector():
-        made = draft(_filled(read_document(found.aligned), {"name": name, "objective": objective}))
-        issues = _in_the_answer(found, [*made.issues, *_issues(made, host)])
-    if made.plan is None or any(issue.severity == "error" for issue in issues):
-        raise PlanInvalid(issues, name=made.name)
-    return made.plan
+    report, named = _read(text, host, lambda value: _filled(value, given), skip=_OF_THE_HOST)
+    if report.plan is None or not report.ok:
+        raise PlanInvalid(report.issues, name=named)
+    return report.plan
 
 
-def parse_steps(text: str | None) -> StepPlan:
+def read_plan(
+    text: str | None, host: Host, change: Callable[[dict[str, Any]], dict[str, Any]]
+) -> ValidationReport:
+    """Read a model's answer as a plan and check it against a host; never raises on its content.
+
+    ``change`` gives the record to be read for the one in the answer: what it adds or
+    leaves out is not the model's to say.
+    """
+    return _read(text, host, change)[0]
+
+
+def parse_steps(text: str | None, known: Collection[str] = ()) -> StepPlan:
     """Read a model's answer as a plan of steps.
 
-    Raises PlanInvalid with everything that is wrong, at the lines and columns of ``text``.
+    ``known`` names steps of an earlier plan that these may wait for. Raises PlanInvalid
+    with everything that is wrong, at the lines and columns of ``text``.
     """
     found = _found(text, "steps")
-    plan, issues = read_steps(read_document(found.aligned))
+    plan, issues = read_steps(read_document(found.aligned), known)
     issues = _in_the_answer(found, issues)
     if plan is None or issues:
         raise PlanInvalid(issues)
     return plan
+
+
+def _read(
+    text: str | None,
+    host: Host,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    skip: Collection[str] = (),
+) -> tuple[ValidationReport, str | None]:
+    """Give the report, and the plan's name where there is one."""
+    try:
+        found = _found(text, "nodes")
+    except PlanInvalid as error:
+        return ValidationReport(ok=False, issues=error.issues), None
+    with paused_collector():
+        document = unwrapped(read_document(found.aligned))
+        if document.complete and isinstance(document.value, dict):
+            document = document.replaced(change(document.value))
+        made = draft(document)
+        of_host = [issue for issue in _issues(made, host) if issue.code not in skip]
+        issues = _in_the_answer(found, [*made.issues, *of_host])
+    is_ok = made.plan is not None and all(issue.severity != "error" for issue in issues)
+    report = ValidationReport(
+        plan=made.plan, ok=is_ok, issues=issues, inferred=made.inferred, draft=made.partial_plan
+    )
+    return report, made.name
 
 
 def _found(text: str | None, key: str) -> Extracted:
@@ -75,17 +110,14 @@ def _found(text: str | None, key: str) -> Extracted:
     return found
 
 
-def _filled(document: Document, defaults: dict[str, str | None]) -> Document:
-    document = unwrapped(document)
-    if not document.complete or not isinstance(document.value, dict):
-        return document
-    given = {key: value for key, value in defaults.items() if value is not None}
-    return document.replaced({**given, **document.value})
+def _filled(value: dict[str, Any], defaults: dict[str, str | None]) -> dict[str, Any]:
+    given = {key: default for key, default in defaults.items() if default is not None}
+    return {**given, **value}
 
 
 def _issues(made: Draft, host: Host) -> Iterator[ValidationIssue]:
     if made.nodes:
-        yield from (i for i in Calls(made, host).issues() if i.code not in _OF_THE_HOST)
+        yield from Calls(made, host).issues()
         yield from guard_issues(made)
         yield from Outputs(made, host).issues()
 

@@ -1,0 +1,100 @@
+import pytest
+
+from planbench.llm.wire import Pieces, reply_of, usage_of
+
+
+def completion(**message):
+    return {"choices": [{"message": message}]}
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments", "fault"),
+    [
+        ('{"a": {"b": [1]}}', {"a": {"b": [1]}}, None),
+        ("", {}, None),
+        (None, {}, None),
+        ({"a": 1}, {"a": 1}, None),
+        ('{"a": ', {}, "no JSON"),
+        ('{"a": NaN}', {}, "NaN"),
+        ("[1]", {}, "list"),
+        ("7", {}, "int"),
+        ("[" * 100_000, {}, "no JSON"),
+    ],
+)
+def test_arguments_that_are_no_object_are_told_and_never_guessed(written, arguments, fault):
+    call = {"id": "c", "function": {"name": "f", "arguments": written}}
+    [read] = reply_of(completion(tool_calls=[call])).tool_calls
+
+    assert read.arguments == arguments
+    assert (read.error is None) == (fault is None)
+    assert fault is None or fault in read.error
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"choices": []},
+        {"choices": [None]},
+        {"choices": [{"message": None}]},
+        completion(content=None),
+        completion(content=5, tool_calls="x", refusal=[]),
+    ],
+)
+def test_what_is_missing_or_odd_is_an_empty_answer(data):
+    reply = reply_of(data)
+
+    assert (reply.content, reply.tool_calls, reply.refusal) == ("", (), None)
+    assert reply.usage.reported is False
+
+
+def test_a_text_in_parts_is_joined():
+    parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
+
+    assert reply_of(completion(content=parts)).content == "ab"
+
+
+@pytest.mark.parametrize(
+    ("data", "tokens", "cost"),
+    [
+        ({"prompt_tokens": 3, "completion_tokens": 4, "cost": 0.5}, (3, 4), 0.5),
+        ({"prompt_tokens": 3, "cost": {"total_cost": 2}}, (3, 0), 2.0),
+        ({"prompt_tokens": -3, "completion_tokens": True, "cost": -1}, (0, 0), None),
+        ({"prompt_tokens": "3", "cost": float("nan")}, (0, 0), None),
+        ({"cost": True}, (0, 0), None),
+        ({"cost": 0}, (0, 0), 0.0),
+    ],
+)
+def test_usage_takes_numbers_that_can_be_and_no_others(data, tokens, cost):
+    usage = usage_of(data)
+
+    assert (usage.input_tokens, usage.output_tokens) == tokens
+    assert usage.cost == cost
+    assert usage.reported
+
+
+def test_calls_that_come_without_an_index_or_an_id_are_kept_apart():
+    pieces = Pieces()
+    pieces.add({"choices": [{"delta": {"tool_calls": [{"function": {"name": "f"}}]}}]})
+    pieces.add(
+        {
+            "choices": [
+                {
+                    "delta": {"tool_calls": [{"function": {"arguments": "{}"}}]},
+                    "finish_reason": "tool_calls",
+                }
+            ]
+        }
+    )
+    calls = [{"function": {"name": "f"}}, {"function": {"name": "g"}}]
+    read = reply_of(completion(tool_calls=calls)).tool_calls
+
+    assert [(one.id, one.name) for one in pieces.reply().tool_calls] == [("call_0", "f")]
+    assert [(one.id, one.name) for one in read] == [("call_0", "f"), ("call_1", "g")]
+
+
+def test_a_stream_without_an_end_is_not_finished():
+    pieces = Pieces()
+    pieces.add({"choices": [{"delta": {"content": "half"}}]})
+
+    assert not pieces.is_finished
