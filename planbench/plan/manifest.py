@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Status = Literal["ok", "skipped", "partial", "error"]
-RunStatus = Literal["running", "completed", "partial", "failed", "cancelled", "waiting"]
+RunStatus = Literal[
+    "running", "completed", "partial", "failed", "cancelled", "waiting", "interrupted"
+]
+ArtifactMode = Literal["memory", "durable"]
+ResumeLevel = Literal["none", "process", "cross_restart"]
 
 
 class ArtifactRef(PlanModel):
@@ -62,13 +66,14 @@ class PlanRunManifest(ExecutionManifest):
     root_run_id: str | None = None
     parent_run_id: str | None = None
     checkpoint_enabled: bool = False
-    artifact_mode: Literal["memory", "durable"] = "memory"
-    resume_level: Literal["none", "process", "cross_restart"] = "none"
+    artifact_mode: ArtifactMode = "memory"
+    resume_level: ResumeLevel = "none"
     resumable: bool = False
     recovery_reason: str | None = None
     repair_attempts_used: int = 0
     max_repair_rounds: int = 2
     active_child_run_id: str | None = None
+    reruns: list[str] = Field(default_factory=list)
 
     def failures(self) -> Sequence[ArtifactRef]:
         """Give the refs of the nodes that are not whole: error first, then partial."""

@@ -1,9 +1,28 @@
-"""Running plans: the engine, its runs, and what they leave on record."""
+"""Running plans and algorithms: the engine, its runs, and what they leave on record."""
 
 from __future__ import annotations
 
+from planbench.runtime.agent import Agent, Algorithm
+from planbench.runtime.budget import Budget
+from planbench.runtime.children import Repairable
 from planbench.runtime.engine import Engine
-from planbench.runtime.run import Outcome, Run, Usage
-from planbench.runtime.state import NodeState, RunState, replay
+from planbench.runtime.outcome import Outcome, Usage
+from planbench.runtime.run import Run
+from planbench.runtime.settings import PlanRecoveryConfig
+from planbench.runtime.standing import NodeState
+from planbench.runtime.state import RunState, replay
 
-__all__ = ["Engine", "NodeState", "Outcome", "Run", "RunState", "Usage", "replay"]
+__all__ = [
+    "Agent",
+    "Algorithm",
+    "Budget",
+    "Engine",
+    "NodeState",
+    "Outcome",
+    "PlanRecoveryConfig",
+    "Repairable",
+    "Run",
+    "RunState",
+    "Usage",
+    "replay",
+]

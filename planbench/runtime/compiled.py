@@ -47,6 +47,7 @@ class CompiledNode:
         "node",
         "reads",
         "resolve",
+        "secrets",
         "select",
         "simple",
         "spreads",
@@ -76,6 +77,9 @@ class CompiledNode:
         self.validate: Callable[[dict[str, Any]], dict[str, Any]] = tool.validate
         self.arg_reads = tuple(
             dict.fromkeys(p.name for p in template.placeholders if p.family == "artifacts")
+        )
+        self.secrets = tuple(
+            dict.fromkeys(p.name for p in template.placeholders if p.family == "env")
         )
         self.written = (
             orjson.dumps(node.args, default=repr, option=_CANONICAL) if self.arg_reads else b""
@@ -114,9 +118,13 @@ _NO_ITEM: Final = Scope(_nothing, _nothing)
 
 
 class CompiledPlan:
-    """The nodes of a plan by id, in the plan's order."""
+    """The nodes of a plan by id, in the plan's order.
 
-    __slots__ = ("nodes", "plan", "record", "roots")
+    ``secrets`` names the variables that it reads, each with the first node that does;
+    ``tools`` gives the fingerprint of each tool that it calls, ``modules`` where it lives.
+    """
+
+    __slots__ = ("modules", "nodes", "plan", "record", "roots", "secrets", "tools")
 
     def __init__(self, plan: ExecutionPlan, registry: ToolRegistry) -> None:
         kids = dependents({node.id: node.depends_on for node in plan.nodes})
@@ -125,7 +133,13 @@ class CompiledPlan:
             node.id: CompiledNode(node, registry.get_tool(node.tool or ""), kids[node.id])
             for node in plan.nodes
         }
+        self.tools = {node.tool.name: node.tool.fingerprint for node in self.nodes.values()}
+        self.modules = {node.tool.name: node.tool.module for node in self.nodes.values()}
         self.roots = [node for node in self.nodes.values() if not node.needs]
+        self.secrets: dict[str, str] = {}
+        for node in self.nodes.values():
+            for name in node.secrets:
+                self.secrets.setdefault(name, node.id)
         self.record = _record(plan)
 
 

@@ -10,7 +10,7 @@ from planbench.runtime.node import error_text
 if TYPE_CHECKING:
     from planbench.runtime.compiled import CompiledNode
     from planbench.runtime.run import Run
-    from planbench.runtime.state import NodeState
+    from planbench.runtime.standing import NodeState
 
 BUILT_IN: Final = ("count", "bytes", "items_ok", "items_failed")
 MAX_REASON: Final = 300

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from fractions import Fraction
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench import events as ev
 from planbench.memory.sizes import measure
-from planbench.plan.facets import FacetMerger
+from planbench.plan.facets import ItemFacets
 from planbench.plan.placeholders import Scope
-from planbench.plan.shapes import is_frame
+from planbench.runtime import output
 from planbench.runtime.digests import digest_of
 from planbench.runtime.dispatch import BLOCKED
 from planbench.runtime.node import error_text, first_step
 from planbench.runtime.output import as_utf8, place
+from planbench.runtime.spread import given, name_artifact, tolerated
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
+    from contextvars import Context
 
     from planbench.memory.entries import Entry
     from planbench.runtime.compiled import CompiledNode
+    from planbench.runtime.restore import KeptItems
     from planbench.runtime.scheduler import Scheduler
 
 MAX_KEY: Final = 500
@@ -30,56 +31,11 @@ DIGESTED: Final = 262_144
 """Bytes of an average item up to which calls get a digest, and can be reused."""
 
 
-class SourceNotList(Exception):  # told to the node
-    """Raised when what a fan-out should spread is no list; the text names the type."""
-
-
-def open_items(node: CompiledNode, source: Any) -> list[Any]:
-    """Give the items of a fan-out: a list as it is, the rows of a frame as maps."""
-    value = source if node.select is None else node.select.read(source)
-    each = node.node.for_each
-    assert each is not None
-    if isinstance(value, list):
-        items = value
-    elif isinstance(value, tuple):
-        items = list(value)
-    elif is_frame(value):
-        items = _rows(value)
-    else:
-        path = f" at {node.select.text!r}" if node.select else ""
-        raise SourceNotList(
-            f"for_each needs a list, and {each.source}{path} is {_described(value)}"
-        )
-    if len(items) > each.max_items:
-        raise SourceNotList(f"for_each has {len(items)} items, over max_items of {each.max_items}")
-    return items
-
-
-def _rows(frame: Any) -> list[Any]:
-    if not frame.columns.is_unique:
-        name = frame.columns[frame.columns.duplicated()][0]
-        raise SourceNotList(f"for_each over a DataFrame with two columns {name!r} would lose one")
-    rows: list[Any] = frame.to_dict("records")
-    return rows
-
-
-def _described(value: Any) -> str:
-    if value is None:
-        return "None"
-    name = type(value).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
-
-
 class _Call(NamedTuple):
     item: int
     key: str
     digest: str | None
     began: float
-
-
-async def _given(value: Any) -> Any:
-    """Give a value that is there already to who awaits one."""
-    return value
 
 
 class FanOut:
@@ -91,10 +47,13 @@ class FanOut:
         "_digests",
         "_emit",
         "_identity",
+        "_kept",
         "_may_reuse",
         "_merger",
+        "_mine",
         "_plain_digests",
         "_sched",
+        "_secrets",
         "_tasks",
         "_written",
         "aborted",
@@ -120,23 +79,41 @@ class FanOut:
         self.active = 0
         self.failed = 0
         self.most = each.max_concurrency
-        self.tolerated = _tolerated(each.max_failed, len(items))
+        self.tolerated = tolerated(each.max_failed, len(items))
         self.aborted: str | None = None
         self.entries: list[Entry | None] = [None] * len(items)
-        self._merger = FacetMerger(node.node.facets) if node.facets else None
+        self._merger = ItemFacets(node.node.facets) if node.facets else None
         self._context = sched.context.copy()
         self._context.run(place.set, (sched.prints, node.id))
         self._emit = sched.run.emit
+        self._secrets = sched.run.secrets
         self._written = sched.values.written
         self._tasks: set[asyncio.Task[Any]] = set()
         self._cancelled: set[asyncio.Task[Any]] = set()
-        self._digests = sched.values.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
+        self._digests = not node.secrets and (
+            sched.values.bytes_of(each.source_node) <= DIGESTED * max(1, len(items))
+        )
         self._identity = node.tool.identity() if node.tool.effects == "read" else None
         met = self._identity is not None and sched.memory.met(self._identity)
         self._may_reuse = met and node.may_reuse
         self._plain_digests = self._digests and not node.arg_reads
         sched.run.bodies[node.id] = self.entries
-        sched.memory.start_items(node.id)
+        self._mine = sched.memory.start_items(node.id)
+        self._kept = 0
+        if sched.takeover is not None:
+            self._kept = self._take_up(sched.takeover.items(node.id))
+
+    def _take_up(self, kept: KeptItems) -> int:
+        """Let items that gave a value before the run was continued stand; gives how many."""
+        sched, node = self._sched, self.node
+        for index, (entry, data) in kept.items():
+            self.entries[index] = entry
+            self._written[entry.key] = node.id
+            if sched.memory.peek(entry.key) is entry:
+                sched.memory.reuse(entry, node.id, index, self._mine)
+            if self._merger is not None and "facets" in data:
+                self._merger.add(index, data["facets"])
+        return len(kept)
 
     @property
     def places(self) -> int:
@@ -145,20 +122,27 @@ class FanOut:
             return 0
         return min(self.most - self.active, self.total - self.next)
 
-    async def drain(  # noqa: C901 - one loop, told in the order in which it goes
+    async def drain(  # noqa: C901, PLR0912 - one loop, told in the order in which it goes
         self, task: asyncio.Task[Any]
     ) -> None:
         """Take items until none is left or somebody else waits for the worker's place."""
         sched = self._sched
         self.active += 1
         self._tasks.add(task)
-        scope = Scope(sched.values.artifact, sched.values.ref)
+        scope = Scope(sched.values.artifact, sched.values.ref, secret=sched.values.secret)
         fanouts = sched.fanouts
         now = monotonic()
         try:
             while self.next < self.total and self.aborted is None:
+                if sched.journal is not None:
+                    sched.relay()
+                    await sched.journal.kept()
+                    if self.next >= self.total or self.aborted is not None:
+                        break
                 index = self.next
                 self.next = index + 1
+                if self._kept and self.entries[index] is not None:
+                    continue
                 scope.item = self.items[index]
                 scope.index = index
                 pending = self._begin(index, scope, now)
@@ -188,9 +172,17 @@ class FanOut:
                 return
             self.close()
 
+    def _stored(self) -> int:
+        return sum(entry is not None for entry in self.entries)
+
     def _lost(self) -> bool:
         """Whether items were called that neither gave a value nor failed."""
-        return self.failed + sum(entry is not None for entry in self.entries) < self.total
+        return self.failed + self._stored() < self.total
+
+    def _noting(self, index: int) -> Context:
+        context = self._context.copy()
+        context.run(output.item.set, index)
+        return context
 
     def _begin(self, index: int, scope: Scope, began: float) -> Coroutine[Any, Any, None] | None:
         """Make the call of one item; gives what is left to await, None when nothing is."""
@@ -199,13 +191,18 @@ class FanOut:
         kwargs: dict[str, Any] | None = None
         try:
             key = node.key(scope)
-            if key in self._written or not 0 < len(key) <= MAX_KEY or not key.isascii():
+            if (
+                key in self._written
+                or not 0 < len(key) <= MAX_KEY
+                or not key.isascii()
+                or self._secrets is not None
+            ):
                 self._check_key(key)
             self._written[key] = node.id
             args = node.resolve(scope)
             digest = digest_of(args) if self._plain_digests else self._digest(args, scope)
             if self._may_reuse and (entry := self._known(key, digest)) is not None:
-                if self._merger is not None:
+                if self._merger is not None or sched.recorded:
                     return self._end_reuse(_Call(index, key, digest, began), entry)
                 self._reuse(index, entry, digest, None)
                 return None
@@ -215,7 +212,7 @@ class FanOut:
             if not node.simple:
                 call = _Call(index, key, digest, began)
                 return self._end(call, sched.caller.call(node, kwargs, index))
-            context = self._context.copy()
+            context = self._context.copy() if not output.noting else self._noting(index)
             work, value = context.run(first_step, node.function, kwargs)
             took = monotonic() - began
             if took > BLOCKED:
@@ -224,8 +221,8 @@ class FanOut:
                 call = _Call(index, key, digest, began)
                 return self._end(call, sched.caller.go_on(node, context, work, value))
             nbytes = measure(value)
-            if nbytes is None or self._merger is not None:
-                return self._end(_Call(index, key, digest, began), _given(value))
+            if nbytes is None or self._merger is not None or sched.recorded:
+                return self._end(_Call(index, key, digest, began), given(value))
             self._store(index, key, digest, took, value, nbytes, None)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
             self._lose(_Call(index, key, None, began), error, called=kwargs is not None)
@@ -244,8 +241,12 @@ class FanOut:
             if self._merger is not None:
                 sched.relay()
                 facets = await sched.values.facets(self.node, value, nbytes)
+            artifact = None
+            if sched.recorded:
+                sched.relay()
+                artifact = await sched.values.persist(value, nbytes)
             index, key, digest, began = call
-            self._store(index, key, digest, monotonic() - began, value, nbytes, facets)
+            self._store(index, key, digest, monotonic() - began, value, nbytes, facets, artifact)
         except asyncio.CancelledError as error:
             if sched.stopping or asyncio.current_task() in self._cancelled:
                 raise
@@ -262,10 +263,11 @@ class FanOut:
         value: Any,
         nbytes: int,
         facets: dict[str, Any] | None,
+        artifact: dict[str, Any] | None = None,
     ) -> None:
         node, sched = self.node, self._sched
         entry = sched.memory.put_item(
-            key, value, node.id, node.tool_name, index, nbytes, digest, self._identity
+            key, value, node.id, node.tool_name, index, nbytes, digest, self._identity, self._mine
         )
         self.entries[index] = entry
         data = {
@@ -277,12 +279,17 @@ class FanOut:
             "digest": digest,
             "seconds": seconds,
         }
+        if sched.values.recorded:
+            name_artifact(data, entry, artifact)
         if facets is not None and self._merger is not None:
             data["facets"] = facets
-            self._merger.add(facets)
+            self._merger.add(index, facets)
         self._emit(ev.ITEM_FINISHED, data)
 
     def _check_key(self, key: str) -> None:
+        if self._secrets is not None and self._secrets.holds(key):
+            msg = "store_as gives a key that holds a secret, and keys are recorded"
+            raise ValueError(msg)
         owner = self._sched.values.written.get(key)
         if owner is not None:
             place = "another item" if owner == self.node.id else f"node {owner!r}"
@@ -313,17 +320,25 @@ class FanOut:
         sched = self._sched
         try:
             sched.relay()
-            facets = await sched.values.facets(self.node, entry.value, entry.nbytes)
-            self._reuse(call.item, entry, call.digest, facets)
+            facets = None
+            if self._merger is not None:
+                facets = await sched.values.facets(self.node, entry.value, entry.nbytes)
+            artifact = await sched.values.persist(entry.value, entry.nbytes)
+            self._reuse(call.item, entry, call.digest, facets, artifact)
         except Exception as error:  # noqa: BLE001 - a value that cannot be read is its item's
             self._lose(call, error, called=False)
 
     def _reuse(
-        self, index: int, entry: Entry, digest: str | None, facets: dict[str, Any] | None
+        self,
+        index: int,
+        entry: Entry,
+        digest: str | None,
+        facets: dict[str, Any] | None,
+        artifact: dict[str, Any] | None = None,
     ) -> None:
         sched, node = self._sched, self.node
         self.entries[index] = entry
-        sched.memory.reuse(entry, node.id, index)
+        sched.memory.reuse(entry, node.id, index, self._mine)
         data = {
             "node_id": node.id,
             "index": index,
@@ -333,9 +348,11 @@ class FanOut:
             "digest": digest,
             "reused": True,
         }
+        if sched.values.recorded:
+            name_artifact(data, entry, artifact)
         if facets is not None and self._merger is not None:
             data["facets"] = facets
-            self._merger.add(facets)
+            self._merger.add(index, facets)
         self._emit(ev.ITEM_FINISHED, data)
 
     def _lose(self, call: _Call, error: BaseException, *, called: bool) -> None:
@@ -343,6 +360,8 @@ class FanOut:
         assert each is not None
         index, key = call.item, call.key
         self.failed += 1
+        if self._merger is not None:
+            self._merger.add(index, {})
         data: dict[str, Any] = {
             "node_id": self.node.id,
             "index": index,
@@ -352,7 +371,7 @@ class FanOut:
         if 0 < len(key) <= MAX_KEY and as_utf8(key) is key:
             data["key"] = key
         if each.on_item_error != "skip":
-            data["error"] = error_text(error, index)
+            data["error"] = error_text(error, index, self._secrets)
         self._sched.run.emit(ev.ITEM_FAILED, data)
         if self.aborted is not None:
             return
@@ -375,8 +394,10 @@ class FanOut:
         if sched.expired:
             return
         sched.leave(self)
-        sched.prints.flush()
+        sched.prints.flush(node.id)
         self.items = []
+        if sched.takeover is not None and self._stored() > self._kept:
+            sched.takeover.fresh.add(node.id)
         data: dict[str, Any] = {"node_id": node.id}
         if self._merger is not None:
             data["facets"] = self._merger.result()
@@ -391,12 +412,3 @@ class FanOut:
         data["entry_type"] = next((e.entry_type for e in self.entries if e is not None), None)
         sched.run.emit(ev.NODE_FINISHED, data)
         sched.finish(node, failed=False)
-
-
-def _tolerated(most: int | str | None, total: int) -> int:
-    """Turn ``max_failed`` into a number of items; without one any number may fail."""
-    if most is None:
-        return total
-    if isinstance(most, str):
-        return math.floor(total * Fraction(most.rstrip("%")) / 100)
-    return most

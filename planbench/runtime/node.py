@@ -8,9 +8,10 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
+from planbench.runtime import output
 from planbench.runtime.dispatch import BLOCKED, resume_in, settle
 from planbench.runtime.output import as_utf8, keep, place, release
-from planbench.runtime.state import MAX_ERROR_LENGTH
+from planbench.runtime.standing import MAX_ERROR_LENGTH
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from planbench.runtime.compiled import CompiledNode
     from planbench.runtime.dispatch import ToolThreads
+    from planbench.runtime.masking import Masking
     from planbench.runtime.output import Prints
     from planbench.runtime.run import Run
 
@@ -28,7 +30,9 @@ class CallTimedOut(Exception):  # told to the node, raised to nobody
     """Raised inside the runtime when a call was over its limit; the text says what became of it."""
 
 
-def error_text(error: BaseException, index: int | None = None) -> str:
+def error_text(
+    error: BaseException, index: int | None = None, secrets: Masking | None = None
+) -> str:
     """Name an error in at most 300 characters, the ``[i]`` of an item counted in."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]  # a task group inside the tool; the cause is what counts
@@ -42,6 +46,8 @@ def error_text(error: BaseException, index: int | None = None) -> str:
         except Exception:  # noqa: BLE001 - an error whose __str__ fails is still an error
             said = "(its message cannot be read)"
         text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    if secrets is not None:
+        text = secrets.mask(text)  # before it is cut: half a secret is one too
     if index is not None:
         text = f"[{index}] {text}"
     if len(text) > MAX_ERROR_LENGTH:
@@ -117,7 +123,7 @@ class Caller:
         attempt = 1
         while True:
             try:
-                return await self._once(node, kwargs)
+                return await self._once(node, kwargs, index)
             except asyncio.CancelledError:
                 raise
             except Exception as error:
@@ -127,7 +133,7 @@ class Caller:
                 data = {
                     "node_id": node.id,
                     "attempt": attempt,
-                    "error": error_text(error),
+                    "error": error_text(error, secrets=self._run.secrets),
                     "wait": wait,
                 }
                 if index is not None:
@@ -136,15 +142,15 @@ class Caller:
             await asyncio.sleep(wait)
             attempt += 1
 
-    async def _once(self, node: CompiledNode, kwargs: dict[str, Any]) -> Any:
+    async def _once(self, node: CompiledNode, kwargs: dict[str, Any], index: int | None) -> Any:
         limit = node.timeout
         if limit is None:
-            return await self._plain(node, kwargs)
+            return await self._plain(node, kwargs, index)
         began = monotonic()
         scope = asyncio.timeout(limit)
         try:
             async with scope:
-                value = await self._plain(node, kwargs)
+                value = await self._plain(node, kwargs, index)
         except TimeoutError as error:
             if not scope.expired():
                 raise
@@ -166,8 +172,10 @@ class Caller:
             raise CallTimedOut(text)
         return value
 
-    async def _plain(self, node: CompiledNode, kwargs: dict[str, Any]) -> Any:
+    async def _plain(self, node: CompiledNode, kwargs: dict[str, Any], index: int | None) -> Any:
         context = self._context.copy()
+        if output.noting and index is not None:
+            context.run(output.item.set, index)
         where = (self._prints, node.id)
         if not node.is_async:
             value = await self._threads().call(
@@ -198,3 +206,11 @@ class Caller:
                 f"blocked the event loop for {seconds:.1f} s: make {node.tool.name!r} a plain def"
             )
             self._run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "warning": text})
+
+
+def printed(run: Run, node_id: str, told: str | dict[str, Any]) -> None:
+    """Record what a tool has printed or noted."""
+    if isinstance(told, str):
+        run.emit(ev.NODE_OUTPUT, {"node_id": node_id, "text": told})
+    else:
+        run.emit(ev.NODE_PROGRESS, {"node_id": node_id, **told})

@@ -12,26 +12,62 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from planbench.runtime.masking import Masking
+
 MAX_OUTPUT: Final = 20_000
 """Characters kept of what one node prints in a run."""
+_CUT: Final = f"\n... output over {MAX_OUTPUT} characters is cut\n"
 
 place: ContextVar[tuple[Prints, str] | None] = ContextVar("planbench_place", default=None)
 """Where prints of the current context go: a run's prints and the id of a node."""
+
+noting = False
+"""Whether a tool may attach notes to its calls: set where ``note`` is first imported."""
+
+item: ContextVar[int | None] = ContextVar("planbench_item", default=None)
+"""The index of the item that a call in this context is about, while notes may be attached."""
 
 _lock = threading.RLock()  # a finalizer or signal handler may print while it is held
 _users = 0
 
 
 class Prints:
-    """Collects what the tools of one run print, by node, and hands it over on the loop."""
+    """Collects what the tools of one run print, by node, and hands it over on the loop.
 
-    __slots__ = ("_closed", "_context", "_emit", "_left", "_loop", "_pieces", "waiting")
+    With ``secrets`` their values are masked, also one that is printed in pieces: what may
+    be the beginning of one is held back until more comes or the node has ended.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, emit: Callable[[str, str], None]) -> None:
+    __slots__ = (
+        "_called",
+        "_closed",
+        "_context",
+        "_cut",
+        "_emit",
+        "_held",
+        "_left",
+        "_loop",
+        "_notes",
+        "_pieces",
+        "_secrets",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        emit: Callable[[str, str | dict[str, Any]], None],
+        secrets: Masking | None = None,
+    ) -> None:
         self._loop = loop
+        self._notes: list[tuple[str, dict[str, Any]]] = []
         self._emit = emit
+        self._secrets = secrets
         self._pieces: dict[str, list[str]] = {}
+        self._held: dict[str, str] = {}
         self._left: dict[str, int] = {}
+        self._cut: set[str] = set()
+        self._called = False
         self._context = copy_context()  # who is told prints where the run was started
         self._closed = False
         self.waiting = False
@@ -46,21 +82,60 @@ class Prints:
             if left < 0 or not text or self._closed:  # below 0 it was said that more is cut
                 return
             if len(text) > left:
-                text = f"{text[:left]}\n... output over {MAX_OUTPUT} characters is cut\n"
-            self._left[node_id] = left - len(text)
+                self._cut.add(node_id)
+                self._left[node_id] = -1
+                text = text[:left]
+            else:
+                self._left[node_id] = left - len(text)
             self._pieces.setdefault(node_id, []).append(text)
-            if self.waiting:
-                return
-            self.waiting = True
+            self._call()
+
+    def note(self, node_id: str, item: int | None, facts: dict[str, Any]) -> None:
+        """Take facts about a call, from any thread."""
+        told: dict[str, Any] = {"note": facts} if item is None else {"index": item, "note": facts}
+        with _lock:
+            if not self._closed:
+                self._notes.append((node_id, told))
+                self._call()
+
+    def _call(self) -> None:
+        self.waiting = True
+        if not self._called:
+            self._called = True
             self._loop.call_soon_threadsafe(self.flush, context=self._context)
 
-    def flush(self) -> None:
-        """Hand over what is there; called on the loop."""
+    def flush(self, ended: str | None = None) -> None:
+        """Hand over what is there; called on the loop. ``ended`` is a node that prints no more."""
         with _lock:
-            self.waiting = False
+            self.waiting = self._called = False
             pieces, self._pieces = self._pieces, {}
-        for node_id, texts in pieces.items():
-            self._emit(node_id, as_utf8("".join(texts)))
+            cut, self._cut = self._cut, set()
+            notes, self._notes = self._notes, []
+        for node_id, note in notes:
+            self._emit(node_id, note)
+        if self._secrets is None:
+            told = {node_id: "".join(texts) for node_id, texts in pieces.items()}
+        else:
+            told = self._masked(self._secrets, pieces, cut, ended)
+        for node_id, text in told.items():
+            self._emit(node_id, as_utf8(text + _CUT if node_id in cut else text))
+
+    def _masked(
+        self, secrets: Masking, pieces: dict[str, list[str]], cut: set[str], ended: str | None
+    ) -> dict[str, str]:
+        told = {}
+        for node_id in dict.fromkeys((*self._held, *pieces)):
+            raw = self._held.pop(node_id, "") + "".join(pieces.get(node_id, ()))
+            text, rest = secrets.split(raw)
+            if node_id == ended or self._closed:
+                text, rest = secrets.mask(raw), ""
+            if rest and node_id not in cut:
+                self._held[node_id] = rest
+            if text or node_id in cut:
+                told[node_id] = text
+        with _lock:
+            self.waiting = bool(self._held or self._pieces)
+        return told
 
     def close(self) -> None:
         """Hand over the last, and drop what threads that were given up print later."""

@@ -4,69 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 import os
 import secrets
 from time import time
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from planbench import events as ev
 from planbench.errors import ArtifactNotFound
 from planbench.events import Event
-from planbench.runtime.state import APPLY, FAILED, RunState
+from planbench.runtime.items import items_table
+from planbench.runtime.outcome import Outcome, outcome_of
+from planbench.runtime.standing import FAILED
+from planbench.runtime.state import APPLY, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+    from pathlib import Path
 
     import pandas as pd
 
     from planbench.memory.entries import Entry
+    from planbench.memory.scope import TaskScope
     from planbench.plan.manifest import ArtifactRef, PlanRunManifest
     from planbench.plan.model import ExecutionPlan
-    from planbench.runtime.state import NodeState
+    from planbench.runtime.budget import Budget
+    from planbench.runtime.history import History
+    from planbench.runtime.secrets import Secrets
+    from planbench.runtime.standing import NodeState
 
 WAKE: Final = 0.2
 """Seconds after which the loop is woken while somebody waits for a run."""
 STRICT_VARIABLE: Final = "PLANBENCH_STRICT"
+KEPT_BYTES: Final = 256_000_000
+"""Bytes of results that a run file holds unless more are asked for."""
 
+Kept = int | Literal["all", "none"]
+Shown = Literal["none", "preview", "full"]
 Verdict = Literal["fine", "lost", "red", "cancelled", "waiting"]
 
 _logger = logging.getLogger(__name__)
 _new = tuple.__new__  # half the time of Event(...), which is Python code
-
-
-class Usage(NamedTuple):
-    """What a run cost: tool calls, model tokens, money, seconds."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    seconds: float = 0.0
-
-
-class Outcome:
-    """How a run ended: ``status``, ``value``, ``reason``, ``usage``.
-
-    For a plan ``value`` is its PlanRunManifest, made when it is first asked for.
-    """
-
-    def __init__(
-        self, status: str, make_value: Callable[[], Any], reason: str | None, usage: Usage
-    ) -> None:
-        self.status = status
-        self.reason = reason
-        self.usage = usage
-        self._make_value = make_value
-
-    @functools.cached_property
-    def value(self) -> Any:
-        """What the run gave."""
-        return self._make_value()
-
-    def __repr__(self) -> str:
-        return f"Outcome(status={self.status!r}, reason={self.reason!r}, usage={self.usage!r})"
 
 
 class Run:
@@ -75,15 +52,29 @@ class Run:
     ``await run`` gives the Outcome and does not raise for failed nodes nor for a
     cancelled run. Whoever is cancelled while waiting cancels the run with it.
     Iterating replays the events from the first and then follows.
+
+    ``strict`` makes lost items red, ``modules`` says where its tools live. ``epilogue``
+    is what is still done when it has ended, and what waits for the run waits for that
+    too; ``saved_as`` says where it was saved then.
     """
 
-    def __init__(self, plan: ExecutionPlan, run_id: str | None = None) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, run_id: str | None = None, history: History | None = None
+    ) -> None:
         self.run_id = run_id or f"run_{secrets.token_hex(6)}"
-        self.plan = plan
-        self.events: list[Event] = []
-        self.state = RunState(node.id for node in plan.nodes)
+        self.events: list[Event] = [] if history is None else history.events
+        self.state = RunState(node.id for node in plan.nodes) if history is None else history.state
         self.state.plan = plan
+        self._seq = self.events[-1].seq if self.events else 0
         self.bodies: dict[str, Entry | list[Entry | None]] = {}
+        self.secrets: Secrets | None = None
+        self.budget: Budget | None = None
+        self.scope: TaskScope | None = None
+        self.value_given: Callable[[], Any] | None = None
+        self.modules: Mapping[str, str] = {}
+        self.strict = False
+        self.epilogue: asyncio.Task[None] | None = None
+        self.saved_as = ""
         self._subscribers: list[_Subscriber] = []
         self._root: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -97,6 +88,12 @@ class Run:
     # -- what it is ---------------------------------------------------------------
 
     @property
+    def plan(self) -> ExecutionPlan:
+        """The plan that runs; of an algorithm its steps as far as they are known, to be looked at."""
+        assert self.state.plan is not None
+        return self.state.plan
+
+    @property
     def status(self) -> str:
         """``pending``, ``running``, or how it ended."""
         return self.state.status
@@ -105,6 +102,12 @@ class Run:
     def finished(self) -> bool:
         """Whether nothing more will happen."""
         return self.state.status not in ("pending", "running", "waiting")
+
+    @property
+    def cancelling(self) -> bool:
+        """Whether the run was cancelled, and a tool has not ended yet."""
+        root = self._root
+        return root is not None and not self.finished and root.cancelling() > 0
 
     @property
     def refs(self) -> dict[str, ArtifactRef]:
@@ -125,21 +128,44 @@ class Run:
         """Give the manifest as it stands."""
         return self.state.manifest()
 
+    def save(self, path: str | Path, *, artifacts: Kept = KEPT_BYTES) -> Path:
+        """Write the run, live or ended, into one file that ``planbench.open_run`` reads anywhere.
+
+        ``artifacts`` bounds the bytes of the results in it: a number, ``"all"`` or
+        ``"none"``. What is over it, the largest first, and what cannot be kept as it is,
+        stays out and is named in the file. Raises StoreError where no file can be written.
+        """
+        from planbench.runtime.run_file import save_run  # noqa: PLC0415 - few runs become a file
+
+        return save_run(self, path, artifacts)
+
+    def to_html(self, path: str | Path, data: Shown = "preview") -> Path:
+        """Write the run as one page that is read offline: graph, timeline, nodes, results.
+
+        ``data`` says what is shown of the results: ``"none"``, the first rows of each
+        (``"preview"``), or all that a page can hold (``"full"``). Raises StoreError.
+        """
+        from planbench.runtime.run_page import save_page  # noqa: PLC0415 - as in save
+
+        return save_page(self, path, data)
+
     def verdict(self, *, strict: bool = False) -> Verdict:
         """Say what a surface must make of the run: one rule for cells, nbmake and the CLI.
 
         ``fine``; ``lost`` when items failed and nothing else did; ``red`` for a node in
-        error or blocked; ``cancelled``; ``waiting``. With ``strict``, or
+        error or blocked; ``cancelled``; ``waiting``. With ``strict``, that of the run or
         PLANBENCH_STRICT=1, lost items are red.
         """
         if self.status in ("cancelled", "waiting"):
             return "cancelled" if self.status == "cancelled" else "waiting"
+        if self.state.agent is not None:
+            return "fine" if self.status == "success" else "red"
         statuses = {node.status for node in self.state.nodes.values()}
         if self.status == "failed" or statuses & FAILED:
             return "red"
         if "partial" not in statuses:
             return "fine"
-        strict = strict or os.environ.get(STRICT_VARIABLE, "") not in ("", "0")
+        strict = strict or self.strict or os.environ.get(STRICT_VARIABLE, "") not in ("", "0")
         return "red" if strict else "lost"
 
     def failure_text(self) -> str:
@@ -162,36 +188,12 @@ class Run:
     def items(self, node_id: str) -> pd.DataFrame:
         """Tell how each item of a fan-out ended, one row an item, in item order.
 
-        Columns: index, key, status (ok, reused, failed), bytes, seconds, error.
-        Raises KeyError for a node that the plan does not have.
+        Columns: index, key, status (ok, reused, failed), bytes, seconds, error, and those
+        that the tool noted. Raises KeyError for a node that the plan does not have.
         """
-        import pandas as pd  # noqa: PLC0415 - half a second that scripts without tables save
-
         if node_id not in self.state.nodes:
             raise ArtifactNotFound(node_id, list(self.state.nodes))
-        rows = []
-        for event in self.events:
-            data = event.data
-            if data.get("node_id") != node_id:
-                continue
-            if event.type == ev.ITEM_FINISHED:
-                status = "reused" if "reused" in data else "ok"
-                rows.append(
-                    (data["index"], data["key"], status, data["bytes"], data.get("seconds"), None)
-                )
-            elif event.type == ev.ITEM_FAILED:
-                rows.append(
-                    (
-                        data["index"],
-                        data.get("key"),
-                        "failed",
-                        0,
-                        data.get("seconds"),
-                        data.get("error"),
-                    )
-                )
-        rows.sort(key=lambda row: row[0])
-        return pd.DataFrame(rows, columns=["index", "key", "status", "bytes", "seconds", "error"])
+        return items_table(self.events, node_id)
 
     # -- waiting, following, ending -----------------------------------------------
 
@@ -210,6 +212,8 @@ class Run:
                 self.cancel()
                 await asyncio.wait([self._root])
                 raise
+        if self.epilogue is not None:
+            await asyncio.wait([self.epilogue])
         if self._root is not None and not self._root.cancelled():
             error = self._root.exception()
             if error is not None:
@@ -218,9 +222,7 @@ class Run:
 
     def outcome(self) -> Outcome:
         """Give the Outcome as it stands."""
-        state = self.state
-        usage = Usage(calls=state.calls, seconds=state.seconds)
-        return Outcome(state.status, self.manifest, state.reason, usage)
+        return outcome_of(self)
 
     def cancel(self) -> None:
         """End the run, from any thread or signal handler; what has finished stays, and is on record.
@@ -264,7 +266,7 @@ class Run:
 
     def let_go(self) -> None:
         """Hold the values of the ended run no longer; the memory keeps its own versions."""
-        if self.finished:
+        if self.finished and (self.epilogue is None or self.epilogue.done()):
             self.bodies.clear()
 
     # -- for the engine -----------------------------------------------------------
@@ -272,7 +274,10 @@ class Run:
     def emit(self, kind: str, data: dict[str, Any]) -> None:
         """Record that something happened; the engine alone calls this, on its loop."""
         events = self.events
-        event = _new(Event, (len(events) + 1, self.run_id, time(), kind, data))
+        if self.secrets is not None:
+            data = self.secrets.event(kind, data)
+        self._seq = seq = self._seq + 1
+        event = _new(Event, (seq, self.run_id, time(), kind, data))
         events.append(event)
         apply = APPLY.get(kind)
         if apply is not None:

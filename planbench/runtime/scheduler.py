@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 from planbench import events as ev
 from planbench.memory.sizes import measure
 from planbench.plan.placeholders import Scope
+from planbench.runtime.budget import time_limit
 from planbench.runtime.conditions import Conditions, Refused
 from planbench.runtime.dispatch import BLOCKED, Pools
-from planbench.runtime.fanout import FanOut, SourceNotList, open_items
-from planbench.runtime.node import Caller, error_text, first_step_at
+from planbench.runtime.fanout import FanOut
+from planbench.runtime.node import Caller, error_text, first_step_at, printed
 from planbench.runtime.output import Prints
+from planbench.runtime.spread import SourceNotList, open_items
+from planbench.runtime.takeover import Takeover
 from planbench.runtime.values import LARGE, Values
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from planbench.memory import WorkingMemory
     from planbench.runtime.compiled import CompiledNode, CompiledPlan
+    from planbench.runtime.restore import Keeping, Resumed
     from planbench.runtime.run import Run
 
 TURN: Final = 0.002
@@ -44,7 +48,14 @@ PATIENCE: Final = 2
 class Scheduler:
     """Runs one compiled plan to its end, recording everything in the run's journal."""
 
-    def __init__(self, run: Run, compiled: CompiledPlan, memory: WorkingMemory) -> None:
+    def __init__(
+        self,
+        run: Run,
+        compiled: CompiledPlan,
+        memory: WorkingMemory,
+        keeping: Keeping | None = None,
+        resumed: Resumed | None = None,
+    ) -> None:
         self.run = run
         self.memory = memory
         self.nodes = compiled.nodes
@@ -54,15 +65,16 @@ class Scheduler:
         # None of these refers back to the scheduler: a run that is let go is freed at once,
         # and not by a full collection, which stops a large process for a long moment.
         self.pools = Pools(self.cap)
-        self.prints = Prints(self.loop, functools.partial(_printed, run))
+        self.prints = Prints(self.loop, functools.partial(printed, run), run.secrets)
         self.caller = Caller(run, self.context, self.prints, self.pools.tools)
-        self.limit = compiled.plan.metadata.execution_timeout
         self.free = self.cap
-        self.values = Values(run, memory, self.pools.aside)
-        self.scope = Scope(self.values.artifact, self.values.ref)
+        self.values = Values(run, memory, self.pools.aside, keeping)
+        self.recorded = keeping is not None and keeping.artifacts is not None
+        self.journal = None if keeping is None else keeping.journal
+        self.scope = Scope(self.values.artifact, self.values.ref, secret=self.values.secret)
         self.stopping = False
         self.expired = False
-        self._unmet = {node.id: node.needs for node in compiled.nodes.values()}
+        self.unmet = {node.id: node.needs for node in compiled.nodes.values()}
         self._behind_failure: set[str] = set()
         self.conditions = Conditions(run)
         self.ready: deque[CompiledNode] = deque(compiled.roots)
@@ -75,6 +87,10 @@ class Scheduler:
         self._idle = 0
         self._hurried = False
         self.until = monotonic() + TURN
+        self.limit, self.limited_by = time_limit(run.plan, run.budget, run.state.seconds_before)
+        self.takeover: Takeover | None = None if resumed is None else Takeover(self, resumed)
+        if self.takeover is not None:
+            self.ready = self.takeover.begin()
 
     # -- the whole run --------------------------------------------------------------
 
@@ -100,8 +116,7 @@ class Scheduler:
         state = self.run.state
         if state.nodes_done < len(state.nodes):
             left = [node.node_id for node in state.nodes.values() if not node.ended]
-            msg = f"nodes were left over: {', '.join(left[:10])}"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"nodes were left over: {', '.join(left[:10])}")
 
     def left_running(self, node_id: str) -> int:
         """Tell how many calls of a node were given up and still run in a thread."""
@@ -135,7 +150,7 @@ class Scheduler:
         for state in self.run.state.nodes.values():
             if state.ended:
                 continue
-            text = f"TimeoutError: the plan's execution_timeout of {self.limit:g} s was over"
+            text = f"TimeoutError: {self.limited_by} was over"
             if state.status == "waiting":
                 text += "; never dispatched"
             elif self.left_running(state.node_id):
@@ -152,7 +167,9 @@ class Scheduler:
         while ready:
             node = ready[0]
             data: dict[str, Any] = {"node_id": node.id}
-            if self._behind_failure and node.id in self._behind_failure:
+            if self.takeover is not None and self.takeover.stands(node):
+                ready.popleft()
+            elif self._behind_failure and node.id in self._behind_failure:
                 ready.popleft()
                 self.run.emit(ev.NODE_BLOCKED, data)
                 self.finish(node, failed=True)
@@ -184,6 +201,8 @@ class Scheduler:
 
     def _skip(self, node: CompiledNode, refusal: Refused) -> None:
         self.conditions.skipped.add(node.id)
+        if self.takeover is not None:
+            self.takeover.fresh.add(node.id)
         data = {"node_id": node.id, "reason": str(refusal), **refusal.seen}
         self.run.emit(ev.NODE_SKIPPED, data)
         self.finish(node, failed=False)
@@ -269,11 +288,14 @@ class Scheduler:
 
     # -- one plain node -------------------------------------------------------------
 
-    async def _execute(  # noqa: C901 - the hot path: each call saved here is saved a node
+    async def _execute(  # noqa: C901, PLR0912 - the hot path: each call saved here is saved a node
         self, node: CompiledNode
     ) -> None:
         kwargs = None
         try:
+            if self.journal is not None:
+                self.relay()
+                await self.journal.kept()
             args = node.resolve(self.scope)
             digest = self.values.digest(node, args, None)
             kwargs = node.validate(args)
@@ -300,7 +322,11 @@ class Scheduler:
             facets = (
                 await self.values.facets(node, value, nbytes) if node.facets is not None else None
             )
-            data = self.values.store(node, digest, value, nbytes)
+            artifact = None
+            if self.recorded:
+                self.relay()
+                artifact = await self.values.persist(value, nbytes)
+            data = self.values.store(node, digest, value, nbytes, artifact)
         except asyncio.CancelledError as error:
             if self.stopping:
                 raise
@@ -311,13 +337,16 @@ class Scheduler:
             if facets is not None:
                 data["facets"] = facets
             if self.prints.waiting:
-                self.prints.flush()
+                self.prints.flush(node.id)
+            if self.takeover is not None:
+                self.takeover.fresh.add(node.id)
             self.run.emit(ev.NODE_FINISHED, data)
             self.finish(node, failed=False)
 
     def _failed(self, node: CompiledNode, error: BaseException, *, called: bool) -> None:
-        self.prints.flush()
-        data = {"node_id": node.id, "error": error_text(error), "calls": int(called)}
+        self.prints.flush(node.id)
+        text = error_text(error, secrets=self.run.secrets)
+        data = {"node_id": node.id, "error": text, "calls": int(called)}
         self.run.emit(ev.NODE_FAILED, data)
         self.finish(node, failed=True)
 
@@ -373,7 +402,7 @@ class Scheduler:
 
     def finish(self, node: CompiledNode, *, failed: bool) -> None:
         """Tell the dependents that a node has ended; behind a failure they are blocked."""
-        unmet, behind = self._unmet, self._behind_failure
+        unmet, behind = self.unmet, self._behind_failure
         if failed:
             behind.update(node.kids)
         for kid in node.kids:
@@ -384,7 +413,3 @@ class Scheduler:
                 self.ready.appendleft(self.nodes[kid])  # needs no place, and so waits for none
             else:
                 self.ready.append(self.nodes[kid])
-
-
-def _printed(run: Run, node_id: str, text: str) -> None:
-    run.emit(ev.NODE_OUTPUT, {"node_id": node_id, "text": text})

@@ -2,111 +2,27 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from planbench import events as ev
-from planbench.plan.manifest import ArtifactRef, ItemCounts, PlanRunManifest
+from planbench.plan.manifest import ItemCounts, PlanRunManifest
 from planbench.plan.model import ExecutionPlan
+from planbench.runtime import agent_state
+from planbench.runtime.standing import (
+    BLOCKED_REASON,
+    FAILED,
+    MAX_ERRORS,
+    MAX_OUTPUT,
+    RESUMABLE,
+    Lineage,
+    NodeState,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from planbench.events import Event
-    from planbench.plan.manifest import RunStatus, Status
-
-MAX_ERRORS: Final = 20
-MAX_ERROR_LENGTH: Final = 300
-MAX_OUTPUT: Final = 20_000
-BLOCKED_REASON: Final = "node never dispatched: blocked by a failed dependency"
-
-ENDED: Final = frozenset({"ok", "partial", "error", "blocked", "skipped", "cancelled"})
-_NO_FACETS: Final[Mapping[str, Any]] = MappingProxyType({})
-FAILED: Final = frozenset({"error", "blocked", "cancelled"})
-
-
-class NodeState:
-    """How one node stands: counts, times in epoch seconds, bytes, errors, keys, facets.
-
-    ``status`` is waiting, running, ok, partial, error, blocked, skipped or cancelled.
-    ``total`` is None for a node that makes one call, and until a fan-out is opened.
-    """
-
-    # Defaults of the class, so that making the state of a node stores nothing but its id.
-    status: str = "waiting"
-    done: int = 0
-    failed: int = 0
-    reused: int = 0
-    total: int | None = None
-    started: float | None = None
-    finished: float | None = None
-    nbytes: int = 0
-    errors: Sequence[str] = ()
-    facets: Mapping[str, Any] = _NO_FACETS
-    store_key: str | None = None
-    item_keys: dict[int, str] | None = None
-    entry_type: str | None = None
-    reason: str | None = None
-    output: str = ""
-    warnings: Sequence[str] = ()
-
-    def __init__(self, node_id: str) -> None:
-        self.node_id = node_id
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds from start to end; None while either is missing."""
-        if self.started is None or self.finished is None:
-            return None
-        return max(0.0, self.finished - self.started)
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys under which the results are stored; a fan-out's in item order."""
-        if self.store_key is not None:
-            return [self.store_key]
-        keys = self.item_keys
-        return [] if keys is None else [keys[index] for index in sorted(keys)]
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more will happen to the node."""
-        return self.status in ENDED
-
-    def ref(self) -> ArtifactRef:
-        """Give the small published face of the node's result."""
-        errors = list(self.errors)
-        if self.reason is not None:
-            errors.insert(0, self.reason)
-        status: Status = "error"
-        if self.status in ("ok", "partial", "skipped"):
-            status = self.status  # type: ignore[assignment]  # narrowed by the line above
-        return _new_ref(
-            {
-                "node_id": self.node_id,
-                "keys": self.keys,
-                "entry_type": self.entry_type,
-                "facets": dict(self.facets),
-                "status": status,
-                "item_count": self.done if self.total is not None else None,
-                "errors": errors[:MAX_ERRORS],
-                "bytes_stored": self.nbytes,
-            }
-        )
-
-
-_REF_FIELDS: Final = set(ArtifactRef.model_fields)
-
-
-def _new_ref(values: dict[str, Any]) -> ArtifactRef:
-    """Make a ref from values that are right by construction, at a fifth of validation's price."""
-    ref = ArtifactRef.__new__(ArtifactRef)
-    put = object.__setattr__
-    put(ref, "__dict__", values)
-    put(ref, "__pydantic_fields_set__", _REF_FIELDS)
-    put(ref, "__pydantic_extra__", None)
-    put(ref, "__pydantic_private__", None)
-    return ref
+    from planbench.plan.manifest import RunStatus
 
 
 class RunState:
@@ -123,6 +39,10 @@ class RunState:
         self.errors = 0
         self.calls = 0
         self.reason: str | None = None
+        self.code: str | None = None
+        self.lineage = Lineage()
+        self.seconds_before = 0.0
+        self.agent: agent_state.AgentState | None = None
 
     def apply(self, event: Event) -> None:
         """Take in one event."""
@@ -132,10 +52,10 @@ class RunState:
 
     @property
     def seconds(self) -> float:
-        """Seconds from the start to the end, or to the start while it runs."""
+        """Seconds at work: from the start to the end, of each part of a run that was continued."""
         if self.started is None or self.finished is None:
-            return 0.0
-        return max(0.0, self.finished - self.started)
+            return self.seconds_before
+        return self.seconds_before + max(0.0, self.finished - self.started)
 
     @property
     def total_bytes(self) -> int:
@@ -152,8 +72,10 @@ class RunState:
     def manifest(self) -> PlanRunManifest:
         """Give the manifest as it stands now; nodes that never started are left out."""
         plan = self.plan
+        lineage = self.lineage
         refs = [node.ref() for node in self.nodes.values() if node.ended]
         status = "running" if self.status in ("pending", "running") else self.status
+        status = agent_state.MANIFEST_STATUS.get(status, status)
         return PlanRunManifest(
             plan_name=plan.name if plan else "",
             objective=plan.objective if plan else "",
@@ -176,9 +98,19 @@ class RunState:
                 for node in self.nodes.values()
                 if node.total is not None
             },
-            usage={"calls": float(self.calls), "cost": 0.0},
+            usage=self.agent.usage if self.agent else {"calls": float(self.calls), "cost": 0.0},
             run_id=self.run_id,
-            root_run_id=self.run_id,
+            root_run_id=lineage.root or self.run_id,
+            parent_run_id=lineage.parent,
+            checkpoint_enabled=lineage.checkpoint,
+            artifact_mode=lineage.artifact_mode,
+            resume_level=lineage.resume_level,
+            resumable=lineage.checkpoint and self.status in RESUMABLE,
+            recovery_reason=self.reason if self.code is None else f"{self.code}: {self.reason}",
+            repair_attempts_used=lineage.repairs,
+            max_repair_rounds=lineage.max_repairs,
+            active_child_run_id=lineage.child,
+            reruns=list(lineage.reruns),
         )
 
 
@@ -191,32 +123,84 @@ def replay(events: Iterable[Event]) -> RunState:
 
 
 def _run_started(state: RunState, event: Event) -> None:
+    data = event.data
     state.run_id = event.run_id
     state.status = "running"
     state.started = event.timestamp
-    if state.plan is None:
-        state.plan = ExecutionPlan.model_validate(event.data["plan"])
+    lineage = state.lineage
+    lineage.root = data.get("root_run_id")
+    lineage.parent = data.get("parent_run_id")
+    lineage.reruns = tuple(data.get("reruns", ()))
+    lineage.repairs = data.get("attempt", data.get("repairs", 0))
+    if "recovery" in data:
+        recovery = data["recovery"]
+        lineage.checkpoint = recovery["checkpoint"]
+        lineage.artifact_mode = recovery["artifact_mode"]
+        lineage.resume_level = recovery["resume_level"]
+        lineage.max_repairs = recovery["max_repairs"]
+    if "algorithm" in data:
+        agent_state.begin(state, data)
+    elif state.plan is None:
+        state.plan = ExecutionPlan.model_validate(data["plan"])
         state.nodes = {node.id: NodeState(node.id) for node in state.plan.nodes}
+
+
+def _run_continued(state: RunState, event: Event) -> None:
+    """Open the run again: what failed or never ran waits, with the items that are on record."""
+    data = event.data
+    state.status = "running"
+    state.seconds_before = data["seconds"]
+    state.started, state.finished = event.timestamp, None
+    state.reason = state.code = None
+    partly = set(data["partly"])
+    for node_id in data["reset"]:
+        state.nodes[node_id] = state.nodes[node_id].reopened(keep_items=node_id in partly)
+    state.nodes_done = sum(node.ended for node in state.nodes.values())
+    state.errors = 0
+    state.lineage.reruns = tuple(data["reruns"])
+    agent_state.go_on(state)
+
+
+def _repair_reserved(state: RunState, event: Event) -> None:
+    state.lineage.repairs = max(state.lineage.repairs, event.data["attempt"])
+
+
+def _child_started(state: RunState, event: Event) -> None:
+    if event.data.get("continues"):
+        state.lineage.child = event.data["run_id"]
 
 
 def _run_ended(state: RunState, event: Event) -> None:
     state.status = event.data["status"]
     state.finished = event.timestamp
     state.reason = event.data.get("reason")
+    state.code = event.data.get("code")
     for node_id, why in event.data.get("cancelled", {}).items():
         node = state.nodes[node_id]
         node.status = "cancelled"
         node.reason = why
         node.finished = event.timestamp
         state.nodes_done += 1
+    if state.agent is not None:
+        agent_state.end(state, event)
 
 
 def _node_started(state: RunState, event: Event) -> None:
     node = state.nodes[event.data["node_id"]]
+    if node.finished is not None:  # what it read has changed since it ended
+        node = _reopen(state, node)
     node.status = "running"
     node.started = event.timestamp
     if "total" in event.data:
         node.total = event.data["total"]
+
+
+def _reopen(state: RunState, node: NodeState) -> NodeState:
+    state.nodes_done -= 1
+    if node.node_id not in state.lineage.reruns:
+        state.lineage.reruns = (*state.lineage.reruns, node.node_id)
+    state.nodes[node.node_id] = again = node.reopened(keep_items=False)
+    return again
 
 
 def _node_progress(state: RunState, event: Event) -> None:
@@ -225,6 +209,8 @@ def _node_progress(state: RunState, event: Event) -> None:
         node.total = event.data["total"]
     if "warning" in event.data and len(node.warnings) < MAX_ERRORS:
         node.warnings = [*node.warnings, event.data["warning"]]
+    if "note" in event.data and "index" not in event.data:
+        node.notes = {**node.notes, **event.data["note"]}
 
 
 def _node_finished(state: RunState, event: Event) -> None:
@@ -237,7 +223,8 @@ def _node_finished(state: RunState, event: Event) -> None:
         node.store_key = data["key"]
         node.nbytes = data["bytes"]
         node.done = 1
-        state.calls += 1
+        if "kept" not in data:
+            state.calls += 1
     node.entry_type = data.get("entry_type")
     if "facets" in data:
         node.facets = data["facets"]
@@ -257,6 +244,8 @@ def _node_failed(state: RunState, event: Event) -> None:
 
 def _node_skipped(state: RunState, event: Event) -> None:
     node = state.nodes[event.data["node_id"]]
+    if node.finished is not None:
+        node = _reopen(state, node)
     node.status = "skipped"
     node.finished = event.timestamp
     node.reason = event.data["reason"]
@@ -265,6 +254,8 @@ def _node_skipped(state: RunState, event: Event) -> None:
 
 def _node_blocked(state: RunState, event: Event) -> None:
     node = state.nodes[event.data["node_id"]]
+    if node.finished is not None:
+        node = _reopen(state, node)
     node.status = "blocked"
     node.finished = event.timestamp
     node.reason = BLOCKED_REASON
@@ -287,7 +278,7 @@ def _item_finished(state: RunState, event: Event) -> None:
     node.item_keys[data["index"]] = data["key"]
     if "reused" in data:
         node.reused += 1
-    else:
+    elif "kept" not in data:
         state.calls += 1
 
 
@@ -305,9 +296,14 @@ def _node_retried(state: RunState, event: Event) -> None:
 
 
 APPLY: Final = {
+    **agent_state.APPLY,
     ev.RUN_STARTED: _run_started,
     ev.RUN_FINISHED: _run_ended,
     ev.RUN_CANCELLED: _run_ended,
+    ev.RUN_INTERRUPTED: _run_ended,
+    ev.RUN_CONTINUED: _run_continued,
+    ev.REPAIR_RESERVED: _repair_reserved,
+    ev.CHILD_STARTED: _child_started,
     ev.NODE_STARTED: _node_started,
     ev.NODE_PROGRESS: _node_progress,
     ev.NODE_FINISHED: _node_finished,

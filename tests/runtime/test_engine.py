@@ -9,10 +9,11 @@ import pytest
 
 from planbench import events as ev
 from planbench.checkpoints import CheckpointStore, MemoryStore
+from planbench.checkpoints.leases import LocalLeases
 from planbench.errors import ConfigurationError, PlanInvalid, RunRefused
 from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan, PlanNode
-from planbench.runtime import Engine
+from planbench.runtime import Engine, preparation
 from planbench.runtime import engine as engine_module
 from planbench.tools import ToolRegistry
 
@@ -78,12 +79,11 @@ def test_an_empty_list_allows_no_tool(lab):
         ({"tool": "give", "approve": "really?"}, "approval_not_available"),
         ({"tool": "give", "cache": True}, "cache_not_available"),
         ({"tool": "give", "cache": 60}, "cache_not_available"),
-        ({"tool": "give", "args": {"value": "x {env.TOKEN}"}}, "env_not_available"),
     ],
 )
 def test_what_is_not_built_yet_is_refused_with_a_code_that_names_the_node(lab, fields, code):
     node = PlanNode.model_validate({"id": "b", **fields})
-    error = start(lab, lab.plan(lab.node("a"), node), env={"TOKEN": ["give"]})
+    error = start(lab, lab.plan(lab.node("a"), node))
     assert isinstance(error, RunRefused)
     assert (error.code, error.node_id) == (code, "b")
     assert "'b'" in str(error)
@@ -179,7 +179,7 @@ def test_a_tool_that_changes_while_a_plan_is_checked_is_not_missed_by_the_next_r
 ):
     lab.tool(lambda: "old", name="work")
     plan = lab.plan(lab.node("a", "work"))
-    check = engine_module.CompiledPlan
+    check = preparation.CompiledPlan
 
     def slow(*args):
         compiled = check(*args)
@@ -187,7 +187,7 @@ def test_a_tool_that_changes_while_a_plan_is_checked_is_not_missed_by_the_next_r
             lab.tool(lambda: "new", name="work")
         return compiled
 
-    monkeypatch.setattr(engine_module, "CompiledPlan", slow)
+    monkeypatch.setattr(preparation, "CompiledPlan", slow)
 
     async def main():
         async with lab.engine() as engine:
@@ -265,8 +265,11 @@ def test_engines_on_loops_of_two_threads_do_not_meet(lab):
 # Stores
 
 
-class Noted(CheckpointStore):
+class Noted(LocalLeases, CheckpointStore):
+    kind = "noted"
+
     def __init__(self):
+        super().__init__()
         self.calls = []
         self.events = []
 
@@ -276,7 +279,8 @@ class Noted(CheckpointStore):
     async def close(self):
         self.calls.append("close")
 
-    async def append(self, run_id, events):
+    async def append(self, run_id, events, lease=None):
+        self.check_writer(run_id, lease)
         await asyncio.sleep(0)
         self.events.extend(events)
 

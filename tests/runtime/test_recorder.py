@@ -6,14 +6,18 @@ import pytest
 
 from planbench import events as ev
 from planbench.checkpoints import CheckpointStore
-from planbench.errors import StoreError
+from planbench.checkpoints.leases import LocalLeases
+from planbench.errors import CheckpointWriteFailed, StoreError
 from planbench.runtime import replay
 
 
-class Store(CheckpointStore):
+class Store(LocalLeases, CheckpointStore):
     """A user's own store, as slow as it is told and failing when it is told."""
 
+    kind = "users"
+
     def __init__(self, *, pause=0.0, fail_at=None, gate=None):
+        super().__init__()
         self.journals = {}
         self.batches = []
         self.at_work = 0
@@ -26,7 +30,8 @@ class Store(CheckpointStore):
     async def close(self):
         pass
 
-    async def append(self, run_id, events):
+    async def append(self, run_id, events, lease=None):
+        self.check_writer(run_id, lease)
         self.at_work += 1
         self.most = max(self.most, self.at_work)
         batch = list(events)
@@ -159,7 +164,7 @@ def test_leaving_the_engine_waits_until_all_is_kept(lab):
 
 
 @pytest.mark.parametrize("fail_at", [ev.RUN_STARTED, ev.NODE_FINISHED])
-def test_a_store_that_fails_cancels_the_run_and_result_raises_what_it_raised(lab, fail_at):
+def test_a_store_that_fails_ends_the_run_and_result_says_so(lab, fail_at):
     store = Store(fail_at=fail_at)
 
     async def main():
@@ -168,11 +173,12 @@ def test_a_store_that_fails_cancels_the_run_and_result_raises_what_it_raised(lab
             run = await engine.start(
                 lab.plan(lab.node("a"), lab.node("b", "sleep", {"delay": 30}, "a"))
             )
-            with pytest.raises(StoreError, match="the disk is full"):
+            with pytest.raises(CheckpointWriteFailed, match="the disk is full"):
                 await asyncio.wait_for(run.result(), 5)
             with pytest.raises(StoreError):
                 await run
-            assert run.status == "cancelled"
+            assert run.status == "interrupted"
+            assert run.state.code == "checkpoint_write_failed"
             assert run.state.reason == "the checkpoint store failed: StoreError: the disk is full"
             assert run.outcome().reason == run.state.reason
             assert not others()
@@ -203,10 +209,10 @@ def test_leaving_the_engine_does_not_hang_on_a_store_that_fails(lab):
     asyncio.run(main())
 
 
-def test_a_slow_store_does_not_hold_up_the_run(lab):
+def test_a_slow_store_does_not_hold_up_a_run_that_does_not_wait_for_it(lab):
     async def main():
         store = Store(gate=asyncio.Event())
-        async with lab.engine(store=store) as engine:
+        async with lab.engine(store=store, durability="async") as engine:
             run = await engine.start(lab.plan(*[lab.node(f"n{i}", "plain") for i in range(20)]))
             await lab.until(lambda: run.finished)
             assert store.journals == {}

@@ -7,7 +7,7 @@ import pytest
 
 from planbench import events as ev
 from planbench.runtime import replay, scheduler
-from planbench.runtime.state import BLOCKED_REASON
+from planbench.runtime.standing import BLOCKED_REASON
 
 
 def types(run, node_id):

@@ -1,0 +1,74 @@
+"""What a fan-out is spread over: the items of a list, the rows of a frame."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from planbench.plan.shapes import is_frame
+
+if TYPE_CHECKING:
+    from planbench.memory.entries import Entry
+    from planbench.runtime.compiled import CompiledNode
+
+
+class SourceNotList(Exception):  # told to the node
+    """Raised when what a fan-out should spread is no list; the text names the type."""
+
+
+def open_items(node: CompiledNode, source: Any) -> list[Any]:
+    """Give the items of a fan-out: a list as it is, the rows of a frame as maps."""
+    value = source if node.select is None else node.select.read(source)
+    each = node.node.for_each
+    assert each is not None
+    if isinstance(value, list):
+        items = value
+    elif isinstance(value, tuple):
+        items = list(value)
+    elif is_frame(value):
+        items = _rows(value)
+    else:
+        path = f" at {node.select.text!r}" if node.select else ""
+        raise SourceNotList(
+            f"for_each needs a list, and {each.source}{path} is {_described(value)}"
+        )
+    if len(items) > each.max_items:
+        raise SourceNotList(f"for_each has {len(items)} items, over max_items of {each.max_items}")
+    return items
+
+
+def _rows(frame: Any) -> list[Any]:
+    if not frame.columns.is_unique:
+        name = frame.columns[frame.columns.duplicated()][0]
+        raise SourceNotList(f"for_each over a DataFrame with two columns {name!r} would lose one")
+    rows: list[Any] = frame.to_dict("records")
+    return rows
+
+
+def _described(value: Any) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+def tolerated(most: int | str | None, total: int) -> int:
+    """Turn ``max_failed`` into a number of items; without one any number may fail."""
+    if most is None:
+        return total
+    if isinstance(most, str):
+        return math.floor(total * Fraction(most.rstrip("%")) / 100)
+    return most
+
+
+def name_artifact(data: dict[str, Any], entry: Entry, artifact: dict[str, Any] | None) -> None:
+    """Say in a record which artifact it is about, so that another process finds it."""
+    data["artifact_id"] = entry.artifact_id
+    if artifact is not None:
+        data["artifact"] = artifact
+
+
+async def given(value: Any) -> Any:
+    """Give a value that is there already to who awaits one."""
+    return value

@@ -1,0 +1,70 @@
+"""Begins a run where an earlier one left off: what has ended stands, what is watched waits its turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planbench.runtime.compiled import CompiledNode
+    from planbench.runtime.restore import KeptItems, Resumed
+    from planbench.runtime.scheduler import Scheduler
+
+
+class Takeover:
+    """What a continued run knows of the nodes that had ended before.
+
+    ``fresh`` names the nodes that have stored something, or were skipped, since it goes on.
+    """
+
+    def __init__(self, sched: Scheduler, resumed: Resumed) -> None:
+        self._sched = sched
+        self._watched = dict(resumed.watched)
+        self._partly = resumed.partly
+        self.fresh: set[str] = set()
+        sched.run.bodies.update(resumed.bodies)
+
+    def begin(self) -> deque[CompiledNode]:
+        """Count what has ended; gives the nodes that wait for nothing."""
+        sched = self._sched
+        states = sched.run.state.nodes
+        ended = {
+            node.id
+            for node in sched.nodes.values()
+            if states[node.id].ended and node.id not in self._watched
+        }
+        for node_id in ended:
+            self._keep(sched.nodes[node_id])
+            for kid in sched.nodes[node_id].kids:
+                sched.unmet[kid] -= 1
+        for node_id in ended:
+            sched.unmet[node_id] = -1  # never comes down to nothing: it does not get ready again
+        return deque(
+            node
+            for node in sched.nodes.values()
+            if node.id not in ended and not sched.unmet[node.id]
+        )
+
+    def stands(self, node: CompiledNode) -> bool:
+        """Whether a node need not run again, since nothing that it reads is new; it counts as ended then."""
+        reads = self._watched.pop(node.id, None)
+        if reads is None:
+            return False
+        if reads & self.fresh:
+            self._sched.run.bodies.pop(node.id, None)
+            return False
+        self._keep(node)
+        self._sched.finish(node, failed=False)
+        return True
+
+    def items(self, node_id: str) -> KeptItems:
+        """Give the items of a fan-out that are not called again."""
+        return self._partly.pop(node_id, {})
+
+    def _keep(self, node: CompiledNode) -> None:
+        sched = self._sched
+        if sched.run.state.nodes[node.id].status == "skipped":
+            sched.conditions.skipped.add(node.id)
+        body = sched.run.bodies.get(node.id)
+        entries = body if isinstance(body, list) else [body]
+        sched.values.written.update({e.key: node.id for e in entries if e is not None})
