@@ -1,0 +1,58 @@
+"""Plans by objective and repairs, for hosts that have configured a planning model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planbench.errors import ModelError, PlanAuthoringError
+from planbench.planner import PlanPlanner
+from planbench.toolkit.acquisition import Acquired
+from planbench.toolkit.answers import Refusal, issues_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from planbench.plan.model import ExecutionPlan
+    from planbench.runtime import Repairable
+    from planbench.tools import ToolRegistry
+
+
+class Authoring:
+    """Asks the planning model; ``planner`` is a PlanPlanner, or what ``client_of`` takes."""
+
+    def __init__(
+        self,
+        planner: Any,
+        registry: ToolRegistry,
+        allowed_tools: Collection[str] | None,
+        env: Mapping[str, Collection[str]] | None,
+    ) -> None:
+        self._planner: PlanPlanner = (
+            planner
+            if isinstance(planner, PlanPlanner)
+            else PlanPlanner(planner, registry, allowed_tools, env=env)
+        )
+
+    async def write(self, objective: str) -> Acquired:
+        """Have a plan written, with at most one correction; raises Refusal where none came of it."""
+        try:
+            authored = await self._planner.author(objective)
+        except PlanAuthoringError as error:
+            found = {"ok": False, "issues": issues_of(error.report)}
+            raise Refusal(error.code, str(error), found) from error
+        except ModelError as error:
+            raise Refusal("planner_unavailable", f"{error.code}: {error}") from error
+        written = None if authored.plan is None else authored.plan.to_dict()
+        return Acquired(authored.plan, written, authored.report)
+
+    async def mend(self, work: Repairable) -> ExecutionPlan:
+        """Have the failed nodes of a run replaced; raises PlanAuthoringError and ModelError."""
+        refs = [node.ref() for node in work.history.state.nodes.values()]
+        delta = await self._planner.repair_delta(
+            work.history.plan,
+            [ref for ref in refs if ref.node_id in work.nodes],
+            work.nodes,
+            refs=refs,
+            tools=work.tools,
+        )
+        return delta.plan
