@@ -5,42 +5,44 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from pydantic_core import PydanticSerializationError
-
-from planbench.errors import PlanInvalid
-from planbench.memory.frames import to_frame
-from planbench.plan.document import format_yaml
-from planbench.plan.placeholders import as_text
-from planbench.plan.shapes import describe
+from planbench.errors import PlanbenchError, PlanInvalid
+from planbench.files import make_lock
+from planbench.plan.issues import ValidationIssue
 from planbench.render.view import GraphView, NodeView, graph_view
-from planbench.runtime.output import as_utf8
+from planbench.runtime.details import kind_of, node_details, node_view, run_view
+from planbench.tools import ToolRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Collection, Coroutine, Mapping
+    from weakref import WeakKeyDictionary
 
     from planbench.events import Event
-    from planbench.plan.model import ExecutionPlan, PlanNode
-    from planbench.runtime import NodeState
+    from planbench.files import PlanFileStore
+    from planbench.plan.model import ExecutionPlan
     from planbench.runtime.run import Run
-    from planbench.tools import ToolRegistry
     from planbench.validation import ValidationReport
 
 _logger = logging.getLogger(__name__)
 
-SHOWN_KEYS: Final = 50
-SHOWN_ROWS: Final = 20
-SHOWN_COLUMNS: Final = 20
-SHOWN_TEXT: Final = 200
+
+class Origin(NamedTuple):
+    """What a run was made of: its source as it was given, and the edges that nobody wrote in it."""
+
+    source: str | Path | ExecutionPlan
+    params: Mapping[str, Any] | None
+    inferred: Mapping[str, Collection[str]]
 
 
 class Bench(Protocol):
     """What a session needs of its workbench."""
 
     registry: ToolRegistry
+    plans: PlanFileStore
     sessions: set[PlanSession]
+    origins: WeakKeyDictionary[Run, Origin]
 
     def check(
         self,
@@ -52,6 +54,10 @@ class Bench(Protocol):
 
     async def start(self, plan: ExecutionPlan, params: Mapping[str, Any] | None = None) -> Run:
         """Start a run."""
+        ...
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something that outlives the session."""
         ...
 
 
@@ -80,6 +86,9 @@ class PlanSession:
         self._stale = False
         self._leave_registry = workbench.registry.subscribe(self._tool_changed)
         self._leave_run: Callable[[], None] | None = None
+        self._tools: ToolRegistry | None = None
+        self._locking: asyncio.Task[None] | None = None
+        self._not_locked: str | None = None
         self.report = workbench.check(source, self.params)
         workbench.sessions.add(self)
 
@@ -101,6 +110,14 @@ class PlanSession:
     def draft(self) -> ExecutionPlan | None:
         """What there is to be drawn: the plan, or as much of a broken one as could be read."""
         return self.report.plan or self.report.draft
+
+    @property
+    def inferred(self) -> Mapping[str, Collection[str]]:
+        """The edges of what is shown that nobody wrote, by node."""
+        if self.run is None:
+            return self.report.inferred
+        origin = self.workbench.origins.get(self.run)
+        return {} if origin is None else origin.inferred
 
     # -- checking ---------------------------------------------------------------------
 
@@ -139,9 +156,22 @@ class PlanSession:
         if report.plan is None or not report.ok:
             raise PlanInvalid(report.issues, name=self.name)
         self._loop = asyncio.get_running_loop()
+        tools = ToolRegistry(self.workbench.registry)
         run = await self.workbench.start(report.plan)
+        self.workbench.origins[run] = Origin(self.source, self.params, report.inferred)
+        self._tools, self._locking, self._not_locked = tools, None, None
         self.follow(run)
         return run
+
+    async def locked(self) -> str | None:
+        """Wait until a green run that has ended is in the lock of its plan.
+
+        Only the plan of a file in the plans folder has one. Gives what kept it from being
+        written: that fails no run.
+        """
+        if self._locking is not None:
+            await asyncio.wait([self._locking])
+        return self._not_locked
 
     def follow(self, run: Run) -> None:
         """Show this run, live or ended."""
@@ -151,7 +181,7 @@ class PlanSession:
         self._leave_run = run.subscribe(self._event)
         self._tell("run")
         if run.finished:
-            self._tell("finished")
+            self._finished(run)
 
     def cancel(self) -> None:
         """Cancel the latest run, if it is live; may be called from any thread."""
@@ -162,7 +192,27 @@ class PlanSession:
         del event
         self._tell("event")
         if self.run is not None and self.run.finished:
-            self._tell("finished")
+            self._finished(self.run)
+
+    def _finished(self, run: Run) -> None:
+        """Put the tools of a green run that was started here on record, and tell of the end."""
+        tools, self._tools = self._tools, None
+        if tools is not None and isinstance(self.source, Path) and run.verdict() == "fine":
+            name = self.workbench.plans.name_of(self.source)
+            if name is not None:
+                self._locking = self.workbench.keep(self._lock(name, run.plan, tools))
+        self._tell("finished")
+
+    async def _lock(self, name: str, plan: ExecutionPlan, tools: ToolRegistry) -> None:
+        try:
+            lock = await asyncio.to_thread(make_lock, plan, tools)
+            await asyncio.to_thread(self.workbench.plans.write_lock, name, lock)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with the record, the run was green
+            text = error.message if isinstance(error, PlanbenchError) else repr(error)
+            self._not_locked = text
+            issue = ValidationIssue(code="lock_not_written", message=text, severity="warning")
+            self.report = self.report.model_copy(update={"issues": [*self.report.issues, issue]})
+            self._tell("report")
 
     # -- telling ----------------------------------------------------------------------
 
@@ -213,7 +263,7 @@ class PlanSession:
         if plan is None or not plan.nodes:
             return None
         if run is not None and not run.finished:
-            return run_view(run)
+            return run_view(run, self.inferred)
         views = {}
         for node in plan.nodes:
             idle = NodeView(id=node.id, title=node.id, kind=kind_of(node))
@@ -224,7 +274,7 @@ class PlanSession:
             view = views.get(issue.node_id or "")
             if view is not None and issue.severity == "error":
                 views[view.id] = dataclasses.replace(view, status="invalid", note=issue.message)
-        return graph_view(plan, views, self.report.inferred)
+        return graph_view(plan, views, self.inferred)
 
     def details(self, node_id: str) -> dict[str, Any]:
         """Give all there is to know about a node, as JSON values; raises KeyError."""
@@ -232,18 +282,12 @@ class PlanSession:
         plan = run.plan if run is not None else self.draft
         if plan is None:
             raise KeyError(node_id)
-        node = plan.node(node_id)
-        state = run.state.nodes[node_id] if run is not None else None
-        found = _written(node)
+        found = node_details(plan.node(node_id), run)
         found["issues"] = [
             issue.model_dump(mode="json")
             for issue in self.report.issues
             if issue.node_id == node_id
         ]
-        found.update(_stands(state))
-        found["table"] = None
-        if run is not None and state is not None and (state.store_key or state.item_keys):
-            found["table"] = _table(run, node_id)
         return found
 
 
@@ -252,126 +296,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
-
-
-def kind_of(node: PlanNode) -> str:
-    """Say how a node is drawn."""
-    if node.type == "delegate":
-        return "delegate"
-    return "fan_out" if node.for_each is not None else "tool"
-
-
-def run_view(run: Run) -> GraphView:
-    """Give the graph of a run with the states of its nodes."""
-    ended = run.finished
-    return graph_view(
-        run.plan,
-        {
-            node.id: node_view(node, run.state.nodes[node.id], ended=ended)
-            for node in run.plan.nodes
-        },
-    )
-
-
-def node_view(node: PlanNode, state: NodeState, *, ended: bool = False) -> NodeView:
-    """Give one node as it stands in a run; what never started in a run that ended is idle."""
-    note = state.reason or (state.errors[0] if state.errors else None)
-    status = "idle" if ended and state.status == "waiting" else state.status
-    return NodeView(
-        id=node.id,
-        title=node.id,
-        kind=kind_of(node),
-        status=status,
-        done=None if state.total is None else state.done + state.failed,
-        total=state.total,
-        seconds=state.seconds,
-        nbytes=state.nbytes or None,
-        note=note,
-        reused=state.reused,
-        failed=state.failed,
-        tool=node.tool or "",
-    )
-
-
-def _written(node: PlanNode) -> dict[str, Any]:
-    try:
-        record = node.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
-    except (PydanticSerializationError, UnicodeDecodeError):  # a parameter that is no JSON value
-        told = {"args": {name: f"({describe(value)})" for name, value in node.args.items()}}
-        node = node.model_copy(update=told)
-        record = node.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
-    return {
-        "id": node.id,
-        "tool": node.tool,
-        "type": node.type,
-        "description": node.description,
-        "args_text": format_yaml(record.get("args", {})) if node.args else "",
-        "when": node.when,
-        "depends_on": list(node.depends_on),
-        "for_each": record.get("for_each"),
-        "retry": record.get("retry"),
-        "timeout": node.timeout,
-        "store_as": node.store_as,
-    }
-
-
-def _stands(state: NodeState | None) -> dict[str, Any]:
-    if state is None:
-        return {
-            "status": "idle",
-            "reason": None,
-            "facets": {},
-            "errors": [],
-            "output": "",
-            "warnings": [],
-            "seconds": None,
-            "nbytes": 0,
-            "done": 0,
-            "total": None,
-            "failed": 0,
-            "reused": 0,
-            "keys": [],
-        }
-    return {
-        "status": state.status,
-        "reason": state.reason,
-        "facets": dict(state.facets),
-        "errors": list(state.errors),
-        "output": state.output,
-        "warnings": list(state.warnings),
-        "seconds": state.seconds,
-        "nbytes": state.nbytes,
-        "done": state.done,
-        "total": state.total,
-        "failed": state.failed,
-        "reused": state.reused,
-        "keys": state.keys[:SHOWN_KEYS],
-    }
-
-
-def _table(run: Run, node_id: str) -> dict[str, Any] | None:
-    if node_id not in run.bodies:
-        return None
-    value = run.value(node_id)
-    if isinstance(value, list):
-        frame, rows = to_frame(value[:SHOWN_ROWS]), len(value)
-    else:
-        frame = to_frame(value)
-        rows = len(frame)
-    shown = frame.iloc[:SHOWN_ROWS, :SHOWN_COLUMNS]
-    return {
-        "columns": [_shown(column) for column in shown.columns],
-        "rows": [
-            [_shown(cell) for cell in row] for row in shown.itertuples(index=False, name=None)
-        ],
-        "n_rows": rows,
-    }
-
-
-def _shown(value: Any) -> str:
-    """Write a cell as text, whatever it is; what cannot be written is described."""
-    try:
-        text = as_text(value)
-    except Exception:  # noqa: BLE001 - objects of users may raise anything when they are asked for words
-        text = f"({describe(value)} that cannot be written)"
-    return as_utf8(text[:SHOWN_TEXT])

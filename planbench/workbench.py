@@ -5,26 +5,37 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 from planbench.checkpoints import MemoryStore
-from planbench.errors import CommandError, ConfigurationError
-from planbench.files import PlanFileStore, load_plan
+from planbench.errors import CommandError, ConfigurationError, PlanInvalid
+from planbench.files import PlanFileStore, load_plan, with_lock
+from planbench.llm import LLMHandler
 from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan
 from planbench.plan.parameters import check_params
 from planbench.runtime import Engine
+from planbench.runtime.agents import is_algorithm
+from planbench.runtime.saving import save_at_end, save_policy
 from planbench.session import PlanSession
 from planbench.tools import ToolRegistry
 from planbench.validation import check_plan, registry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Coroutine, Iterable, Mapping
     from pathlib import Path
 
     from planbench.checkpoints import CheckpointStore
+    from planbench.llm.client import ModelClient, ModelReply, ModelRequest
+    from planbench.llm.pricing import Prices
     from planbench.plan.manifest import PlanRunManifest
+    from planbench.planner import PlanPlanner
     from planbench.runtime import Run
+    from planbench.runtime.agent import Algorithm
+    from planbench.runtime.saved_run import SavedRun
+    from planbench.runtime.saving import SavePolicy
+    from planbench.session import Origin
     from planbench.validation import ValidationReport
     from planbench.validation.given import Buildable
 
@@ -36,11 +47,26 @@ KEPT_VALUES: Final = 10
 SHOWN_RUNS: Final = 10
 
 
+class Saved(NamedTuple):
+    """A plan that was saved: its version, whether that is a new one, and what the check found."""
+
+    name: str
+    version: int
+    is_new: bool
+    report: ValidationReport
+
+    def __str__(self) -> str:
+        said = f"saved {self.name}" if self.is_new else f"{self.name} is as it was"
+        return f"{said}, version {self.version}"
+
+
 class Workbench:
     """Wires registry, memory, plan files, engine and runs together.
 
     ``env`` says which secrets may reach which tools: ``{"TOKEN": ["github_*"]}``.
     ``runs`` holds the latest 50, the oldest first; a live run is never let go.
+    ``planner`` is the model that writes plans: a client or what else ``client_of`` takes, None
+    for none; ``prices`` gives its price as ``LLMHandler`` takes it.
     """
 
     def __init__(
@@ -59,9 +85,13 @@ class Workbench:
         self.engine = Engine(
             store, self.registry, self.memory, allowed_tools=allowed_tools, env=env
         )
+        self.planner: Any = None
+        self.prices: Prices | None = None
         self.sessions: set[PlanSession] = set()
+        self.origins: WeakKeyDictionary[Run, Origin] = WeakKeyDictionary()
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._opened = False
+        self._kept: set[asyncio.Task[None]] = set()
 
     @property
     def env(self) -> Mapping[str, Collection[str]] | None:
@@ -114,8 +144,12 @@ class Workbench:
         source: Source,
         params: Mapping[str, Any] | None = None,
     ) -> ValidationReport:
-        """Check a plan against the tools as they are now; never raises on content."""
-        return check_plan(source, self.registry, self.allowed_tools, params, env=self.env)
+        """Check a plan against the tools as they are now; never raises on content.
+
+        The report of a file of the plans folder also says what its lock knows of the tools.
+        """
+        report = check_plan(source, self.registry, self.allowed_tools, params, env=self.env)
+        return with_lock(report, self.registry, self.plans, source)
 
     def session(
         self,
@@ -128,13 +162,77 @@ class Workbench:
             check_params(params)
         return PlanSession(self, source, params, name)
 
-    async def start(self, plan: Source, params: Mapping[str, Any] | None = None) -> Run:
-        """Start a run on this loop; takes what ``load_plan`` takes, raises as Engine.start."""
-        plan, params = _loaded(plan, params)
+    def save(self, plan: ExecutionPlan | str, name: str, *, force: bool = False) -> Saved:
+        """Save a plan, or its text with layout and comments, under a name in the plans folder.
+
+        A plan with errors is refused with PlanInvalid; with ``force`` one is saved that is
+        a plan in itself and does not fit the tools. Where the file is open it is checked
+        again. Raises PlanLoadError.
+        """
+        report = self.check(plan)
+        if not report.ok and (report.plan is None or not force):
+            raise PlanInvalid(report.issues, name=name)
+        before = self.plans.latest(name)
+        version = self.plans.save(plan, name)
+        for session in [one for one in self.sessions if one.source == self.plans.path(name)]:
+            session.validate()
+        return Saved(name, version, version > before, report)
+
+    def model(self, spec: Any = None) -> LLMHandler:
+        """Give a model that counts and prices its calls: ``spec``, or the one of ``planner``.
+
+        Raises ConfigurationError where there is none, and as ``client_of``.
+        """
+        spec = self.planner if spec is None else spec
+        if spec is None:
+            raise ConfigurationError(
+                "no model is chosen, and there is no default one",
+                hint='write: get_workbench().planner = "provider:model", or a client',
+            )
+        return LLMHandler(spec, self.prices)
+
+    def plan_planner(self, llm: ModelClient | None = None) -> PlanPlanner:
+        """Give a planner for the tools that plans may call here; one without a model only prompts."""
+        from planbench.planner import PlanPlanner  # noqa: PLC0415 - few sessions have a plan written
+
+        return PlanPlanner(
+            _NoModel() if llm is None else llm, self.registry, self.allowed_tools, env=self.env
+        )
+
+    async def start(
+        self, plan: Source | Algorithm, params: Mapping[str, Any] | None = None
+    ) -> Run:
+        """Start a run on this loop; takes what ``load_plan`` takes, raises as Engine.start.
+
+        It may be an algorithm too; ``params`` are its inputs then.
+        """
+        if is_algorithm(plan):
+            work: ExecutionPlan | Algorithm = cast("Algorithm", plan)
+        else:
+            work, params = _loaded(cast("Source", plan), params)
+        policy = save_policy()
+        await self._open()
+        return await self._begun(await self.engine.start(work, params), policy)
+
+    async def continue_from(self, saved: SavedRun, plan: ExecutionPlan | None = None) -> Run:
+        """Continue a run of a file as a child of it, with the tools of now, or with a mended plan.
+
+        Raises as ``Engine.continue_from``.
+        """
+        policy = save_policy()
+        await self._open()
+        run = await self.engine.continue_from(saved.history, saved, plan)
+        return await self._begun(run, policy)
+
+    async def _open(self) -> None:
         if not self._opened:
             await self.engine.open()
             self._opened = True
-        run = await self.engine.start(plan, params)
+
+    async def _begun(self, run: Run, policy: SavePolicy | None) -> Run:
+        """Take a run among those of this kernel, and see that it is saved at its end where that is wanted."""
+        if policy is not None:
+            run.epilogue = self.keep(save_at_end(run, policy))
         self._runs[run.run_id] = run
         await self._let_go()
         return run
@@ -152,11 +250,29 @@ class Workbench:
             if isinstance(store, MemoryStore):  # nothing else would ever free its journal
                 await store.delete(key)
 
+    def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something on this loop that outlives a session; ``close`` waits for it."""
+        task = asyncio.get_running_loop().create_task(work, name="planbench workbench")
+        self._kept.add(task)
+        task.add_done_callback(self._kept.discard)
+        return task
+
     async def close(self) -> None:
         """Close all sessions and the engine; live runs are cancelled."""
         for session in list(self.sessions):
             session.close()
         await self.engine.close()
+        if self._kept:
+            await asyncio.wait(self._kept)
+
+
+class _NoModel:
+    """Stands where a planner only makes prompts."""
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Refuse."""
+        del request
+        raise ConfigurationError("this planner has no model to ask")
 
 
 _lock = threading.Lock()
@@ -205,9 +321,12 @@ async def run_plan(
     PlanInvalid, ConfigurationError and RunRefused before anything is called. Whoever cancels the caller cancels the run.
     """
     plan, params = _loaded(plan, params)
+    policy = save_policy()
     registry = get_workbench().registry if registry is None else registry
     async with Engine(store, registry, memory, allowed_tools=allowed_tools, env=env) as engine:
         run = await engine.start(plan, params)
+        if policy is not None:
+            run.epilogue = asyncio.create_task(save_at_end(run, policy))
         outcome = await run.result()
     manifest: PlanRunManifest = outcome.value
     return manifest

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import functools
 import json
 import logging
 import threading
@@ -634,3 +635,175 @@ def test_details_show_any_json_value_as_a_table_of_texts(value):
 def test_a_session_says_in_one_line_how_it_stands(bench):
     session = bench.session(TEXT)
     assert repr(session) == "<PlanSession 'sweep': ok, run None>"
+
+
+# Locked
+
+
+def on_loop(scenario):
+    @functools.wraps(scenario)
+    def run(**fixtures):
+        asyncio.run(scenario(**fixtures))
+
+    return run
+
+
+def named(bench, text=TEXT):
+    bench.plans.save(text, "sweep")
+    return bench.session(bench.plans.path("sweep"))
+
+
+async def run_to_its_end(session):
+    run = await session.start()
+    await run
+    return run, await session.locked()
+
+
+@on_loop
+async def test_a_green_run_of_a_named_plan_puts_its_tools_on_record(bench):
+    session = named(bench)
+    _, trouble = await run_to_its_end(session)
+    lock = bench.plans.read_lock("sweep")
+    assert trouble is None
+    assert list(lock.tools) == ["source", "work"]
+    before = bench.plans.lock_path("sweep").stat()
+    await run_to_its_end(session)
+    after = bench.plans.lock_path("sweep").stat()
+    assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
+
+
+@on_loop
+async def test_only_a_green_run_of_the_plan_as_it_is_is_put_on_record(bench, tmp_path):
+    def seldom(value) -> dict:
+        if value == 1:
+            raise ValueError("one")
+        return {"value": value}
+
+    named(bench).close()
+    bench.plans.save(TEXT.replace("n: 3", "n: 2"), "sweep")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "sweep.yaml").write_text(TEXT)
+    plan = bench.plans.load("sweep")
+    for source in (bench.plans.path("sweep@1"), tmp_path / "other" / "sweep.yaml", TEXT, plan):
+        run, _ = await run_to_its_end(bench.session(source))
+        assert run.verdict() == "fine"
+    bench.registry.register(Tool.from_function(seldom, name="work"))
+    run, _ = await run_to_its_end(bench.session(bench.plans.path("sweep")))
+    assert run.verdict() == "lost"
+    assert bench.plans.read_lock("sweep") is None
+
+
+@on_loop
+async def test_a_run_that_is_only_shown_puts_nothing_on_record(bench):
+    run, _ = await run_to_its_end(bench.session(TEXT))
+    session = named(bench)
+    session.follow(run)
+    assert await session.locked() is None
+    assert bench.plans.read_lock("sweep") is None
+
+
+@on_loop
+async def test_the_tools_on_record_are_those_that_the_run_began_with(bench):
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(n: int = 3) -> list:
+        started.set()
+        await go_on.wait()
+        return []
+
+    bench.registry.register(Tool.from_function(slow, name="source"))
+    session = named(bench)
+    run = await session.start()
+    await started.wait()
+    bench.registry.register(source)
+    go_on.set()
+    await run
+    await session.locked()
+    issues = [issue.code for issue in session.validate().issues]
+    assert issues == []  # another body takes and gives the same
+    bench.registry.register(Tool.from_function(lambda: 1, name="source"))
+    assert [issue.code for issue in session.validate().issues] == ["unknown_args", "tool_changed"]
+
+
+@on_loop
+async def test_a_changed_tool_is_told_before_the_run(bench):
+    session = named(bench)
+    await run_to_its_end(session)
+
+    def changed(n: int = 3, *, order: str = "up") -> list:
+        return list(range(n))
+
+    kinds = heard(session)
+    bench.registry.register(Tool.from_function(changed, name="source"))
+    await turn()
+    assert kinds == ["report"]
+    assert [(i.code, i.severity) for i in session.report.issues] == [("tool_changed", "warning")]
+    await run_to_its_end(session)
+    assert session.validate().issues == []
+
+
+@on_loop
+async def test_a_lock_that_cannot_be_written_fails_no_run_and_is_told(bench, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("planbench.files.store.write_whole", refuse)
+    session = bench.session(TEXT)
+    (bench.plans.plans_dir / "sweep.yaml").write_text(TEXT)
+    session = bench.session(bench.plans.path("sweep"))
+    run, trouble = await run_to_its_end(session)
+    assert run.status == "completed"
+    assert trouble == "the lock of plan 'sweep' cannot be written: Permission denied"
+    assert [(i.code, i.severity) for i in session.report.issues] == [
+        ("lock_not_written", "warning")
+    ]
+    assert session.report.ok
+
+
+@on_loop
+async def test_whatever_goes_wrong_with_the_record_the_run_stays_green(bench, monkeypatch):
+    def fail(*_):
+        raise KeyError("a package without a version")
+
+    monkeypatch.setattr("planbench.session.make_lock", fail)
+    _, trouble = await run_to_its_end(named(bench))
+    assert trouble == "KeyError('a package without a version')"
+
+
+@on_loop
+async def test_closing_the_workbench_waits_for_the_record(bench):
+    run = await named(bench).start()
+    await run
+    await bench.close()
+    assert bench.plans.read_lock("sweep") is not None
+
+
+# Inferred
+
+
+SHORT = TEXT.replace("    depends_on: [listing]\n", "")
+
+
+@on_loop
+async def test_the_edges_that_nobody_wrote_are_drawn_so_before_during_and_after_a_run(bench):
+    session = bench.session(SHORT)
+    assert [edge.kind for edge in session.view().edges] == ["inferred"]
+    run = await session.start()
+    assert not run.finished
+    assert [edge.kind for edge in session.view().edges] == ["inferred"]
+    await run
+    assert [edge.kind for edge in session.view().edges] == ["inferred"]
+    again = bench.session(run.plan)
+    again.follow(run)
+    assert [edge.kind for edge in again.view().edges] == ["inferred"]
+
+
+@on_loop
+async def test_an_edge_that_was_written_since_is_drawn_as_it_was_when_it_ran(bench):
+    session = named(bench, SHORT)
+    run = await session.start()
+    await run
+    bench.plans.save(TEXT, "sweep")
+    session.validate()
+    assert [edge.kind for edge in session.view().edges] == ["inferred"]
+    assert [edge.kind for edge in named(bench).view().edges] == ["declared"]

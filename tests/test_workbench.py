@@ -449,3 +449,52 @@ def test_what_cannot_be_run_is_refused_in_a_line_with_the_fix(source, options):
     with pytest.raises((ConfigurationError, PlanLoadError)) as caught:
         run_sync(source, **options)
     assert "\n" not in caught.value.message
+
+
+KEPT_TEXT = "# kept\nname: p\nobjective: o\nnodes:\n  - {id: a, tool: give}\n"
+
+
+def test_a_plan_is_saved_as_it_was_written_and_is_told_when_it_is_new(bench):
+    saved = [
+        bench.save(text, "p")
+        for text in (KEPT_TEXT, KEPT_TEXT, KEPT_TEXT.replace("id: a", "id: b"))
+    ]
+    assert [(one.version, one.is_new) for one in saved] == [(1, True), (1, False), (2, True)]
+    assert [str(one) for one in saved[:2]] == ["saved p, version 1", "p is as it was, version 1"]
+    assert bench.plans.read("p@1") == KEPT_TEXT
+
+
+def test_a_plan_that_does_not_fit_the_tools_is_saved_only_by_force(bench):
+    wrong = KEPT_TEXT.replace("give", "gvie")
+    with pytest.raises(PlanInvalid, match="gvie"):
+        bench.save(wrong, "p")
+    assert bench.plans.list() == []
+    assert [issue.code for issue in bench.save(wrong, "p", force=True).report.issues] == [
+        "unknown_tool"
+    ]
+    with pytest.raises(PlanInvalid):
+        bench.save("name: p", "p", force=True)
+
+
+def test_where_a_saved_file_is_open_it_is_checked_again(bench):
+    bench.save(KEPT_TEXT, "p")
+    session = bench.session(bench.plans.path("p"))
+    other = bench.session(KEPT_TEXT)
+    bench.save(KEPT_TEXT.replace("id: a", "id: b"), "p")
+    assert session.plan.nodes[0].id == "b"
+    assert other.plan.nodes[0].id == "a"
+
+
+def test_work_that_is_kept_is_waited_for_at_the_end(bench):
+    done = []
+
+    async def work():
+        await asyncio.sleep(0)
+        done.append(True)
+
+    async def main():
+        bench.keep(work())
+        await bench.close()
+        assert done == [True]
+
+    asyncio.run(main())

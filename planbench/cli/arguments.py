@@ -7,7 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from planbench.cli import difference, formatting, language
+from planbench.cli import difference, formatting, language, runs, versions
+from planbench.cli.sources import NAMED, add_plans_dir, add_tools
 from planbench.errors import CommandError
 from planbench.plan.structure import suggestion
 
@@ -106,16 +107,14 @@ def command_line() -> argparse.ArgumentParser:
     )
     difference.add(commands)
     formatting.add(commands)
+    versions.add(commands)
+    runs.add(commands)
     language.add(commands)
     return parser
 
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "plan",
-        metavar="PLAN",
-        help="a plan file, the name of a plan in the plans folder, or - for the standard input",
-    )
+    parser.add_argument("plan", metavar="PLAN", help=NAMED)
     parser.add_argument(
         "--param",
         metavar="K=V",
@@ -123,17 +122,5 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a value for {params.K}; may be given again",
     )
-    parser.add_argument(
-        "--tools",
-        metavar="MODULE[:ATTRIBUTE]",
-        action="append",
-        default=[],
-        help="where the tools are; may be given again, beside [tool.planbench] in pyproject.toml",
-    )
-    parser.add_argument(
-        "--plans-dir",
-        metavar="DIR",
-        type=Path,
-        default=Path("plans"),
-        help="where plans are looked up by name (default: %(default)s)",
-    )
+    add_tools(parser)
+    add_plans_dir(parser)

@@ -13,6 +13,7 @@ from planbench.errors import CommandError
 from planbench.render.figures import duration, size
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from planbench.cli.terminal import Screen
@@ -26,26 +27,45 @@ WRONG: Final = 2
 WAITING: Final = 3
 
 
-def execute(workbench: Workbench, session: PlanSession, screen: Screen) -> tuple[Run, int | None]:
+def execute(
+    workbench: Workbench,
+    session: PlanSession,
+    screen: Screen,
+    *,
+    start: Callable[[], Awaitable[Run]] | None = None,
+    strict: bool = False,
+) -> tuple[Run, int | None]:
     """Run the plan of the session to its end, and say how it stands while it runs.
 
-    Gives the run, and the exit code where a signal ended it. Raises PlanInvalid and
+    ``start`` begins the run in another way, and lets the session follow it. Gives the run,
+    and the exit code where a signal ended it. Raises PlanInvalid and
     RunRefused before anything is called. The workbench is closed then.
     """
-    return asyncio.run(_executed(workbench, session, screen))
+    return asyncio.run(_executed(workbench, session, screen, start or session.start, strict=strict))
 
 
 async def _executed(
-    workbench: Workbench, session: PlanSession, screen: Screen
+    workbench: Workbench,
+    session: PlanSession,
+    screen: Screen,
+    start: Callable[[], Awaitable[Run]],
+    *,
+    strict: bool,
 ) -> tuple[Run, int | None]:
     try:
-        run = await session.start()
+        run = await start()
+        run.strict = strict
         with Interrupt(run.cancel) as interrupt:
             async with progress(screen).follow(run):
                 await run.result()
+            not_locked = await session.locked()
     finally:
         await workbench.close()
     screen.line(summary(run))
+    if not_locked is not None:
+        errors().line(f"planbench: warning: {not_locked}")
+    if run.saved_as:
+        errors().line(f"planbench: {run.saved_as}")
     return run, interrupt.code
 
 

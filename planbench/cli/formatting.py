@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.cli.execution import FINE, RED, check_writable
+from planbench.cli.sources import NAMED, STANDARD, add_plans_dir, plan_source
 from planbench.cli.terminal import errors, output
 from planbench.errors import CommandError, LanguageError, PlanInvalid, PlanLoadError
 from planbench.files import PlanFileStore
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from planbench.plan.forms import Formatted
 
-_FILES: Final = (".yaml", ".yml", ".json")
 _VERSIONS: Final = ".versions"
-_STANDARD: Final = "-"
 _SHOWN: Final = 3
 
 
@@ -30,11 +28,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     parser = commands.add_parser(
         "fmt", help="write a plan in the short form, its comments and layout kept"
     )
-    parser.add_argument(
-        "plan",
-        metavar="PLAN",
-        help="a plan file, the name of a plan in the plans folder, or - for the standard input",
-    )
+    parser.add_argument("plan", metavar="PLAN", help=NAMED)
     parser.add_argument(
         "--reference", action="store_true", help="write the long form, as reference files have it"
     )
@@ -47,24 +41,19 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE",
         help="write it there instead of in place; - is the standard output",
     )
-    parser.add_argument(
-        "--plans-dir",
-        metavar="DIR",
-        type=Path,
-        default=Path("plans"),
-        help="where plans are looked up by name (default: %(default)s)",
-    )
+    add_plans_dir(parser)
 
 
 def formatting(options: argparse.Namespace) -> int:
     """Write the plan in the form that is wanted; what stands in it stays the same."""
     if options.check and options.output is not None:
         raise CommandError("--check writes nothing, so it takes no --output")
-    path = _path(options.plan, options.plans_dir)
+    source = plan_source(options.plan, PlanFileStore(options.plans_dir))
+    path = source if isinstance(source, Path) else None
     if path is not None and _VERSIONS in path.parts and not (options.check or options.output):
         hint = "write it elsewhere with -o FILE"
         raise CommandError(f"{options.plan} is a kept version, which is never changed", hint=hint)
-    text = sys.stdin.read() if path is None else read_text(path)
+    text = read_text(source) if isinstance(source, Path) else source
     try:
         found = format_plan(text, reference=options.reference)
     except PlanInvalid as error:
@@ -76,8 +65,8 @@ def formatting(options: argparse.Namespace) -> int:
         same = found.text == text
         output().line(f"{options.plan}: {'nothing to change' if same else 'would be changed'}")
         return FINE if same else RED
-    target = options.output or (_STANDARD if path is None else None)
-    if target == _STANDARD:
+    target = options.output or (STANDARD if path is None else None)
+    if target == STANDARD:
         output().write(found.text)
     elif target is not None:
         check_writable(Path(target))
@@ -89,15 +78,6 @@ def formatting(options: argparse.Namespace) -> int:
     else:
         output().line(f"{options.plan}: nothing to change")
     return FINE
-
-
-def _path(plan: str, plans_dir: Path) -> Path | None:
-    if plan == _STANDARD:
-        return None
-    path = Path(plan)
-    if path.suffix in _FILES or len(path.parts) > 1:
-        return path
-    return PlanFileStore(plans_dir).path(plan)
 
 
 def _write(path: Path, text: str) -> None:

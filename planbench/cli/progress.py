@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from planbench.events import Event
     from planbench.runtime.run import Run
-    from planbench.runtime.state import NodeState
+    from planbench.runtime.standing import NodeState
 
 REDRAW_SECONDS: Final = 0.1
 MAX_NAME: Final = 28

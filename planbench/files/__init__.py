@@ -3,6 +3,7 @@
 from planbench.files.entries import PlanEntry
 from planbench.files.loading import load_plan, read_plan_file
 from planbench.files.lock import LockedTool, PlanLock, check_lock, make_lock
+from planbench.files.requirements import with_lock, with_requirements
 from planbench.files.store import PlanFileStore
 from planbench.files.versions import PlanVersion
 
@@ -16,4 +17,6 @@ __all__ = [
     "load_plan",
     "make_lock",
     "read_plan_file",
+    "with_lock",
+    "with_requirements",
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import BinaryIO
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -53,6 +54,27 @@ def _create_directly(path: Path, data: bytes) -> bool:
         raise
     _settle(path.parent)
     return True
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file to be written in pieces, which takes the place of ``path`` when all are there.
+
+    Where that is left with an error nothing has changed. Raises OSError.
+    """
+    beside = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    try:
+        with os.fdopen(descriptor, "w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileNotFoundError):
+            beside.chmod(stat.S_IMODE(path.stat().st_mode))
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    _settle(path.parent)
 
 
 @contextlib.contextmanager

@@ -6,21 +6,24 @@ two people who run the same plan write the same bytes.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from planbench.errors import PlanLoadError
 from planbench.plan.issues import ValidationIssue
+from planbench.plan.source import shown
 from planbench.tools import is_allowed
 from planbench.validation import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from planbench.plan.model import ExecutionPlan
     from planbench.tools import Tool, ToolRegistry
@@ -85,12 +88,11 @@ def make_lock(plan: ExecutionPlan, registry: ToolRegistry) -> PlanLock:
 
     A tool that a delegate may choose counts too; one that is not registered is left out.
     """
-    packages = _Packages()
     found: dict[str, LockedTool] = {}
     for name in sorted(_users(plan, registry)):
         tool = registry.get(name)
         if tool is not None:
-            package = packages.of(tool.module)
+            package = _package_of(tool.module)
             found[name] = LockedTool(
                 module=tool.module,
                 package=package,
@@ -108,10 +110,37 @@ def check_lock(
     ``tool_missing`` (an error) says where a tool that is not registered lives;
     ``tool_changed`` (a warning) that it takes or gives something else than it did, or
     comes from another module. What the plan itself says under ``requires`` counts where the
-    lock has nothing. Each tool is told once, at the first node that calls it.
+    lock has nothing; what of it says no place is a warning, ``bad_field``. Each tool is told
+    once, at the first node that calls it.
     """
-    known = {**_required(plan), **(lock.tools if lock else {})}
+    known, issues = known_tools(plan, lock)
+    return [*issues, *(issue for _, issue in compared(plan, registry, known))]
+
+
+def known_tools(
+    plan: ExecutionPlan, lock: PlanLock | None
+) -> tuple[dict[str, LockedTool], list[ValidationIssue]]:
+    """Give what is known of a plan's tools: from its lock, else from its own ``requires``.
+
+    The issues name what under ``requires`` is left aside, since it says no place.
+    """
+    found: dict[str, LockedTool] = {}
     issues = []
+    for name, one in plan.requires.items():
+        written = one.model_dump(exclude_none=True)
+        try:
+            found[name] = LockedTool.model_validate(written)
+        except ValidationError as error:
+            field = str(error.errors(include_url=False)[0]["loc"][0])
+            message = f"what is required of tool {name!r} is left aside: its {field} cannot be {shown(written.get(field))}"
+            issues.append(ValidationIssue(code="bad_field", message=message, severity="warning"))
+    return {**found, **(lock.tools if lock else {})}, issues
+
+
+def compared(
+    plan: ExecutionPlan, registry: ToolRegistry, known: Mapping[str, LockedTool]
+) -> Iterator[tuple[str, ValidationIssue]]:
+    """Give each tool that is missing or is not what is known of it, with its issue."""
     for name, nodes in _users(plan, registry, known).items():
         if name not in known:
             continue
@@ -122,8 +151,7 @@ def check_lock(
             else _changed(name, nodes, known[name], tool)
         )
         if issue is not None:
-            issues.append(issue)
-    return issues
+            yield name, issue
 
 
 def schema_fingerprint(tool: Tool) -> str:
@@ -177,18 +205,6 @@ def _tools_of(node: Any, names: Mapping[str, None]) -> Iterator[str]:
             yield from (name for name in names if is_allowed(name, [pattern]))
 
 
-def _required(plan: ExecutionPlan) -> dict[str, LockedTool]:
-    """Give what the plan's own ``requires`` says, in a plan that has one."""
-    written: Mapping[str, Any] = getattr(plan, "requires", None) or {}
-    return {
-        name: LockedTool(
-            **{field: getattr(one, field, None) for field in LockedTool.model_fields}
-            | {"module": getattr(one, "module", None) or ""}
-        )
-        for name, one in written.items()
-    }
-
-
 def _missing(name: str, nodes: list[str], locked: LockedTool) -> ValidationIssue:
     return ValidationIssue(
         node_id=nodes[0],
@@ -199,12 +215,12 @@ def _missing(name: str, nodes: list[str], locked: LockedTool) -> ValidationIssue
 
 
 def _changed(name: str, nodes: list[str], locked: LockedTool, tool: Tool) -> ValidationIssue | None:
-    now = LockedTool(module=tool.module)
-    moved = locked.module != now.module and _NOTEBOOK not in (locked.module, now.module)
+    now = tool.module
+    moved = locked.module != now and _NOTEBOOK not in (locked.module, now)
     if locked.fingerprint and locked.fingerprint != schema_fingerprint(tool):
         said = f"tool {name!r} takes or gives something else than in the last green run: it is now {tool.signature_text}"
-    elif moved and locked.module and now.module:
-        said = f"tool {name!r} comes from module {now.module}, and it lived in {locked.place()}"
+    elif moved and locked.module and now:
+        said = f"tool {name!r} comes from module {now}, and it lived in {locked.place()}"
     else:
         return None
     return ValidationIssue(
@@ -235,22 +251,39 @@ def _shape(schema: Any, *, names: bool = False) -> Any:
     }
 
 
-class _Packages:
-    """Finds the distribution that a module came with; reads the list of them once."""
+def package_of(module: str) -> tuple[str | None, str | None]:
+    """Give the distribution that a module came with, and its version; None for a notebook or a loose file."""
+    package = _package_of(module)
+    return package, None if package is None else importlib.metadata.version(package)
 
-    def __init__(self) -> None:
-        self._by_module: Mapping[str, list[str]] | None = None
 
-    def of(self, module: str) -> str | None:
-        top, _, _ = module.partition(".")
-        if not top or top == _NOTEBOOK:
-            return None
-        if self._by_module is None:
-            self._by_module = importlib.metadata.packages_distributions()
-        found = sorted(set(self._by_module.get(top, ())))
-        if len(found) > 1:  # a namespace that several fill
-            found = [one for one in found if _has(one, module)]
-        return found[0] if found else _named_as(top)
+def _package_of(module: str) -> str | None:
+    """Find the distribution that a module came with; none for a notebook or a loose file."""
+    top, _, _ = module.partition(".")
+    if not top or top == _NOTEBOOK:
+        return None
+    found = sorted(set(_packages(_installed()).get(top, ())))
+    if len(found) > 1:  # a namespace that several fill
+        found = [one for one in found if _has(one, module)]
+    return found[0] if found else _named_as(top)
+
+
+@functools.lru_cache(maxsize=1)
+def _packages(installed: tuple[tuple[str, int], ...]) -> Mapping[str, list[str]]:
+    """Name the distributions by module: a look into every one of them, made again after a change."""
+    del installed
+    return importlib.metadata.packages_distributions()
+
+
+def _installed() -> tuple[tuple[str, int], ...]:
+    """Tell one state of the installed packages from another: an installation touches its folder."""
+    here = Path.cwd()
+    folders = [Path(place) for place in sys.path if place]
+    return tuple(
+        (str(folder), folder.stat().st_mtime_ns)
+        for folder in folders
+        if folder != here and folder.is_dir()
+    )
 
 
 def _named_as(module: str) -> str | None:

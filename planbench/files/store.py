@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import ConfigurationError, PlanInvalid, PlanLoadError
 from planbench.files.atomic import write_whole
+from planbench.files.drafts import Drafts, draft_of
 from planbench.files.entries import PlanEntry
 from planbench.files.git import read_committed
 from planbench.files.loading import plan_of
@@ -50,6 +51,7 @@ class PlanFileStore:
     A plan's file is ``<name>.yaml``, ``.yml``, ``.json`` or ``.plan.yaml``. Names are looked
     up among the files that are there, and never made into a path. ``name@2`` is the second
     version that was saved, and ``name@<ref>`` the plan as a git commit, branch or tag has it.
+    ``drafts/<name>`` is one of ``drafts``, which can be read and not saved to.
     """
 
     def __init__(self, plans_dir: str | Path) -> None:
@@ -60,6 +62,11 @@ class PlanFileStore:
             )
         self.plans_dir = Path(plans_dir)
 
+    @property
+    def drafts(self) -> Drafts:
+        """What models wrote and nobody has saved yet."""
+        return Drafts(self.plans_dir)
+
     def load(self, name: str, params: Mapping[str, Any] | None = None) -> ExecutionPlan:
         """Read the plan of that name; raises as ``load_plan``, and PlanLoadError for a bad name."""
         text, origin = self._read(name)
@@ -68,6 +75,34 @@ class PlanFileStore:
     def read(self, name: str) -> str:
         """Give the text of the plan of that name, as it was written; raises PlanLoadError."""
         return self._read(name)[0]
+
+    def source(self, name: str) -> Path | str:
+        """Give what a name stands for: the file of a plan or of a version, or the text at a git ref.
+
+        Raises PlanLoadError.
+        """
+        draft = draft_of(name)
+        if draft is not None:
+            return PlanFileStore(self.drafts.folder()).source(draft)
+        wanted = self._wanted(name, self._files())
+        if wanted.ref is None:
+            return self.path(name)
+        return _decoded(read_committed(self.plans_dir, wanted.name, wanted.ref))
+
+    def name_of(self, path: Path) -> str | None:
+        """Give the name under which this folder has a file; None for a file that is no plan of it.
+
+        A kept version is none: it is what the plan was, and not what it is.
+        """
+        name = plan_name(path.name)
+        if name is None or "@" in name:
+            return None
+        try:
+            if path.parent.resolve() != self.plans_dir.resolve():
+                return None
+            return name if self._only(name, self._files()).name == path.name else None
+        except (OSError, RuntimeError, PlanLoadError):  # RuntimeError: links in a circle
+            return None
 
     def path(self, name: str) -> Path:
         """Give the file of the plan of that name; raises PlanLoadError that names what there is."""
@@ -125,6 +160,13 @@ class PlanFileStore:
             return versions.history(None)
         return versions.history(self._only(name, files))
 
+    def latest(self, name: str) -> int:
+        """Give the number of a plan's latest version, as ``history`` has it; 0 for no plan."""
+        check_name(name)
+        files = self._files()
+        current = self._only(name, files) if name in files else None
+        return Versions(self.plans_dir, name).latest(current)
+
     def lock_path(self, name: str) -> Path:
         """Give the place of a plan's lock, whether there is one or not."""
         check_name(name)
@@ -171,11 +213,8 @@ class PlanFileStore:
 
     def _read(self, name: str) -> tuple[str, Path | str]:
         """Give a plan's text and where it stands."""
-        wanted = self._wanted(name, self._files())
-        if wanted.ref is not None:
-            return _decoded(read_committed(self.plans_dir, wanted.name, wanted.ref)), name
-        path = self.path(name)
-        return read_text(path), path
+        source = self.source(name)
+        return (source, name) if isinstance(source, str) else (read_text(source), source)
 
     def _save(self, data: bytes, plan: ExecutionPlan | None, name: str, target: Path) -> int:
         """Keep the bytes and make them the file; ``plan`` is given when no text was."""

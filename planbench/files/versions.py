@@ -105,6 +105,11 @@ class Versions:
             hint=f"versions: {'..., ' if len(known) > _SHOWN else ''}{shown}",
         )
 
+    def latest(self, current: Path | None) -> int:
+        """Give the latest number, ``current`` counted where it is not kept yet; 0 for none."""
+        taken = max(self.numbers(), default=0)
+        return taken + (current is not None and self._is_new(current))
+
     def history(self, current: Path | None) -> list[PlanVersion]:
         """Describe every version, the oldest first, and ``current`` where it is not kept yet."""
         found = list(self._kept())

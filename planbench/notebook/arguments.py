@@ -168,6 +168,19 @@ def cell_parser() -> LineParser:
     return parser
 
 
+def run_parser() -> LineParser:
+    """Make the parser for what stands behind ``%plan run``."""
+    parser = LineParser("%plan run", "run a plan and wait in this cell")
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="a plan of the plans folder, NAME@2 or NAME@main of it, or a plan of the notebook",
+    )
+    add_parameters(parser)
+    add_run_flags(parser)
+    return parser
+
+
 def add_run_flags(parser: LineParser) -> None:
     """Give a parser the flags that say what is shown and what fails the cell."""
     parser.add_argument("--strict", action="store_true", help="lost items fail the cell too")
@@ -207,13 +220,15 @@ def read_parameters(
         if key in given:
             raise CommandError(f"--param {key} is given twice", hint="leave one of them out")
         given.add(key)
-        if value.startswith("@@"):
-            values[key] = value[1:]
-        elif value.startswith("@"):
-            values[key] = _read_variable(value[1:], namespace, f"--param {pair}")
-        else:
-            values[key] = value
+        values[key] = read_value(value, namespace, f"--param {pair}")
     return values
+
+
+def read_value(written: str, namespace: Mapping[str, Any], place: str) -> Any:
+    """Give a value of a line: ``@NAME`` is a variable with its type, ``@@x`` the text ``@x``."""
+    if written.startswith("@@"):
+        return written[1:]
+    return _read_variable(written[1:], namespace, place) if written.startswith("@") else written
 
 
 def _read_mapping(variable: str, namespace: Mapping[str, Any]) -> dict[str, Any]:

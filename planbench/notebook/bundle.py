@@ -21,7 +21,7 @@ from planbench.session import PlanSession
 from planbench.validation import ValidationReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from planbench.plan.model import ExecutionPlan
     from planbench.render.view import GraphView
@@ -33,7 +33,7 @@ MAX_CELL: Final = 600
 LAYOUT_SECONDS: Final = 5.0
 RED: Final = frozenset({"error", "failed", "invalid", "blocked"})
 GREEN: Final = frozenset({"ok", "completed", "valid"})
-AMBER: Final = frozenset({"partial", "cancelled"})
+AMBER: Final = frozenset({"partial", "cancelled", "interrupted"})
 _STATE_RULE: Final = re.compile(r"\.pb-([a-z]+) ")
 _SHAPE: Final = re.compile(r';d:path\("[^"]*"\)')
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
@@ -67,6 +67,7 @@ class _RunAlone:
     """A run as something to be shown, where no session holds it."""
 
     run: Run
+    inferred: Mapping[str, Collection[str]]
 
     @property
     def name(self) -> str:
@@ -84,14 +85,22 @@ class _RunAlone:
 
 
 def static_bundle(
-    source: PlanSession | Run, *, key: str | None = None, drawn: bool = True, previews: bool = False
+    source: PlanSession | Run,
+    *,
+    key: str | None = None,
+    drawn: bool = True,
+    previews: bool = False,
+    inferred: Mapping[str, Collection[str]] | None = None,
+    note: str | None = None,
 ) -> dict[str, str]:
     """Give the MIME bundle of a session or a run as it stands: HTML, SVG and text under 2 kB.
 
     ``key`` marks the HTML as the place of a live panel. Without ``drawn`` there is no
     graph, which needs a layout. ``previews`` adds the first rows of the artifacts.
+    ``inferred`` are the edges of a run that nobody wrote; a session knows its own.
+    ``note`` stands at the end, in place of what is said of a live panel there.
     """
-    subject: wire.Subject = _RunAlone(source) if isinstance(source, Run) else source
+    subject: wire.Subject = _RunAlone(source, inferred or {}) if isinstance(source, Run) else source
     view = wire.graph(subject, time())
     svg = _drawing(view) if drawn and view is not None else None
     status = wire.status_record(subject, time())
@@ -107,7 +116,7 @@ def static_bundle(
         parts += _previews(source)
     classes = "pb-static" if key is None else f"pb-static pb-place pb-place-{key}"
     bundle = {
-        "text/html": str(tag("div", *parts, _note(subject), class_=classes)),
+        "text/html": str(tag("div", *parts, _note(subject, note), class_=classes)),
         "text/plain": static_text(subject),
     }
     if svg is not None:
@@ -249,8 +258,10 @@ def _previews(session: PlanSession) -> list[Html]:
     return found
 
 
-def _note(subject: wire.Subject) -> Html:
+def _note(subject: wire.Subject, said: str | None) -> Html:
     run = subject.run
+    if said is not None:
+        return tag("p", said, class_="pbs-soft")
     if run is None:
         text = "A saved picture of a check, not a live one: run the cell again for the live panel."
         return tag("p", text, class_="pbs-soft")

@@ -5,18 +5,17 @@ from __future__ import annotations
 import importlib
 import inspect
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import CommandError, PlanLoadError
-from planbench.notebook.arguments import LineParser
+from planbench.notebook import edits, runfiles, versions
+from planbench.notebook.arguments import LineParser, run_parser
+from planbench.notebook.command import Command, Notebook, frame, one, plan_names
 from planbench.notebook.skeleton import skeleton
 from planbench.plan.structure import suggestion
+from planbench.validation import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from IPython.core.interactiveshell import InteractiveShell
-
     from planbench.notebook.listing import Listing
     from planbench.runtime import Run
     from planbench.tools import Tool
@@ -24,55 +23,13 @@ if TYPE_CHECKING:
 
 NEW_PLAN_TOOLS: Final = 3
 """How many tools a new plan takes when none is named."""
-
-
-class Notebook(Protocol):
-    """What a subcommand can reach."""
-
-    @property
-    def shell(self) -> InteractiveShell:
-        """The shell of the notebook."""
-        ...
-
-    @property
-    def workbench(self) -> Workbench:
-        """The kernel's workbench."""
-        ...
-
-    def show_run(self, run: Run) -> None:
-        """Put the panel of a run into the cell."""
-        ...
-
-    def follow(self, name: str, function: Any, tool: Tool) -> None:
-        """Watch the name of a plain function that became a tool."""
-        ...
-
-
-class Command(NamedTuple):
-    """A subcommand: what it takes, what it is for, and what it does, where that needs no wait."""
-
-    takes: str
-    summary: str
-    act: Callable[[Notebook, list[str]], Any] | None = None
-
-    def candidates(self, workbench: Workbench) -> list[str]:
-        """Name what may stand behind the subcommand."""
-        if "NAME" in self.takes:
-            return plan_names(workbench)
-        if "RUN" in self.takes:
-            return [run.run_id for run in reversed(workbench.runs)]
-        return list(workbench.registry.names()) if "TOOL" in self.takes else []
+ABOUT_TOOLS: Final = frozenset({"unknown_tool", "tool_missing", "tool_changed", "lock_unreadable"})
 
 
 def unknown_command(name: str) -> CommandError:
     """Make the error for a subcommand that does not exist."""
     near = suggestion(name, list(COMMANDS))
     return CommandError(f"%plan has no {name!r}", hint=near or f"it has: {', '.join(COMMANDS)}")
-
-
-def plan_names(workbench: Workbench) -> list[str]:
-    """Name the plans of the plans folder."""
-    return list(workbench.plans.list())
 
 
 def overview(workbench: Workbench) -> str:
@@ -121,12 +78,6 @@ def _some(names: list[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + more
 
 
-def _frame(rows: list[tuple[Any, ...]], columns: list[str]) -> Listing:
-    from planbench.notebook.listing import Listing  # noqa: PLC0415 - pandas takes half a second to load
-
-    return Listing(rows, columns=columns)
-
-
 def _tools(notebook: Notebook, words: list[str]) -> Listing:
     """Table the tools, or those that fit a pattern; ``add`` registers more of them."""
     if words[:1] == ["add"]:
@@ -152,7 +103,7 @@ def _tool_table(tools: list[Tool]) -> Listing:
         )
         for tool in tools
     ]
-    return _frame(rows, ["tool", "call", "effects", "description", "module"])
+    return frame(rows, ["tool", "call", "effects", "description", "module"])
 
 
 def _chosen(workbench: Workbench, patterns: list[str]) -> list[Tool]:
@@ -219,19 +170,20 @@ def _list(notebook: Notebook, words: list[str]) -> Listing:
             issues = workbench.check(entry.path).issues
             error = next((str(issue) for issue in issues if issue.severity == "error"), "")
         rows.append((entry.name, entry.objective or "", entry.nodes, error))
-    return _frame(rows, ["plan", "objective", "nodes", "first error"])
+    return frame(rows, ["plan", "objective", "nodes", "first error"])
 
 
-def _load(notebook: Notebook, words: list[str]) -> None:
-    """Put the text of a plan into the next cell."""
-    path = notebook.workbench.plans.path(
-        _one(words, "load", "NAME", "put a plan's text into the next cell")
-    )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanLoadError(f"plan {path.name!r} cannot be read: {error}", path=path) from error
+def _load(notebook: Notebook, words: list[str]) -> str | None:
+    """Put the text of a plan into the next cell; say which of its tools are not what they were."""
+    plans = notebook.workbench.plans
+    name = one(words, "load", "NAME", "put a plan's text into the next cell")
+    source = plans.source(name)
+    text = source if isinstance(source, str) else read_text(source)
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise PlanLoadError(f"plan {name!r} cannot be read: it is no UTF-8 text")
     notebook.shell.set_next_input(f"%%plan\n{text}")
+    issues = notebook.workbench.check(source).issues
+    return "\n".join(str(issue) for issue in issues if issue.code in ABOUT_TOOLS) or None
 
 
 def _new(notebook: Notebook, words: list[str]) -> None:
@@ -265,7 +217,7 @@ def _runs(notebook: Notebook, words: list[str]) -> Listing:
         )
         for run in reversed(notebook.workbench.runs)
     ]
-    return _frame(rows, ["run", "plan", "status", "nodes", "started", "seconds"])
+    return frame(rows, ["run", "plan", "status", "nodes", "started", "seconds"])
 
 
 def _show(notebook: Notebook, words: list[str]) -> None:
@@ -287,7 +239,7 @@ def _status(notebook: Notebook, words: list[str]) -> Listing:
         )
         for node_id, state in run.state.nodes.items()
     ]
-    return _frame(rows, ["node", "status", "items", "seconds", "bytes", "reason"])
+    return frame(rows, ["node", "status", "items", "seconds", "bytes", "reason"])
 
 
 def _cancel(notebook: Notebook, words: list[str]) -> str:
@@ -300,13 +252,7 @@ def _cancel(notebook: Notebook, words: list[str]) -> str:
 
 
 def _run(notebook: Notebook, words: list[str], command: str, summary: str) -> Run:
-    return notebook.workbench.run(_one(words, command, "RUN", summary, optional=True))
-
-
-def _one(words: list[str], command: str, what: str, summary: str, *, optional: bool = False) -> Any:
-    parser = LineParser(f"%plan {command}", summary)
-    parser.add_argument("name", metavar=what, nargs="?" if optional else None)
-    return parser.read(words).name
+    return notebook.workbench.run(one(words, command, "RUN", summary, optional=True))
 
 
 COMMANDS: Final[dict[str, Command]] = {
@@ -315,10 +261,46 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "list": Command("", "the plans of the plans folder", _list),
     "load": Command("NAME", "a plan's text in the next cell", _load),
+    "save": Command(
+        "NAME [VAR|RUN]",
+        "save the plan of the last cell, of a variable or of a run",
+        versions.save,
+        versions.save_parser,
+        versions.save_words,
+    ),
+    "history": Command("NAME", "the versions of a plan", versions.history),
+    "diff": Command(
+        "A B",
+        "what differs between two plans",
+        versions.diff,
+        versions.diff_parser,
+        versions.diff_words,
+    ),
+    "set": Command(
+        "NAME PARAM=VALUE|NODE.ARG=VALUE ...",
+        "change defaults and arguments in a plan's text",
+        edits.change,
+        edits.set_parser,
+        edits.set_words,
+    ),
+    "rename": Command(
+        "NAME OLD NEW",
+        "give a node of a plan another id",
+        edits.rename,
+        edits.rename_parser,
+        edits.rename_words,
+    ),
     "new": Command("[TOOL ...]", "a plan to fill in, in the next cell", _new),
-    "run": Command("NAME [--param K=V]", "run a plan and wait in this cell"),
+    "run": Command("NAME [--param K=V]", "run a plan and wait in this cell", parser=run_parser),
     "runs": Command("", "the runs of this kernel", _runs),
     "show": Command("[RUN]", "the panel of a run", _show),
+    "open": Command(
+        "FILE [VAR]",
+        "a run that was saved to a file",
+        runfiles.open_file,
+        runfiles.open_parser,
+        runfiles.open_words,
+    ),
     "status": Command("[RUN]", "the nodes of a run as they stand", _status),
     "cancel": Command("[RUN]", "cancel a live run", _cancel),
 }

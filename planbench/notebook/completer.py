@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
+from planbench.errors import PlanLoadError
 from planbench.notebook.arguments import cell_parser
 from planbench.notebook.commands import COMMANDS
 from planbench.plan.model import (
@@ -92,8 +93,13 @@ def _on_line(words: str) -> tuple[str, Iterable[str]]:
     first, space, rest = words.partition(" ")
     if not space:
         return first, list(COMMANDS)
-    last = _last_word(rest)
-    return last, COMMANDS[first].candidates(get_workbench()) if first in COMMANDS else ()
+    *before, last = re.split(r"\s+", rest.lstrip())
+    if first not in COMMANDS:
+        return last, ()
+    try:
+        return last, COMMANDS[first].candidates(get_workbench(), before, last)
+    except PlanLoadError:
+        return last, ()  # the plan that is named cannot be read: the command itself will say so
 
 
 def _last_word(text: str) -> str:

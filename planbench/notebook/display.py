@@ -83,6 +83,23 @@ class PlanDisplay:
             self.close()
         self._edition += 1
         self._handle.update(self._bundle(), raw=True)
+        if self._front_end == "none":
+            self._await_end(self.session)
+
+    def _await_end(self, session: PlanSession) -> None:
+        """Save anew at the end of a run that the cell did not wait for.
+
+        An interrupted cell waits only so long for a tool that does not let itself be
+        cancelled; without a panel nobody else would tell that the run has ended since.
+        """
+        if not wire.is_live(session.run):
+            self.close()
+        elif self._leave is None:
+            self._leave = session.subscribe(self._hear_end)
+
+    def _hear_end(self, kind: str) -> None:
+        if kind == "finished":
+            self.finish()
 
     def close(self) -> None:
         """Close the live panel; what is saved stays."""

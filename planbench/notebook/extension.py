@@ -186,4 +186,5 @@ def _draw(plan: ExecutionPlan | str, **_: object) -> dict[str, Any]:
 
 def _draw_run(run: Run, **_: object) -> dict[str, Any]:
     """Draw a run that is the last expression of a cell, as it stands."""
-    return static_bundle(run)
+    origin = get_workbench().origins.get(run)
+    return static_bundle(run, inferred=None if origin is None else origin.inferred)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import sys
-import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -14,33 +11,23 @@ from traitlets import Bool, Dict, Unicode, observe
 
 from planbench.errors import CommandError, PlanInvalid, RunCancelled, RunFailed
 from planbench.files import PlanFileStore
-from planbench.llm import extract
+from planbench.llm import Extracted, extract
 from planbench.notebook.arguments import (
     HelpAsked,
-    LineParser,
-    add_parameters,
-    add_run_flags,
     cell_parser,
     read_parameters,
+    run_parser,
     split_line,
     variable_name,
 )
-from planbench.notebook.commands import (
-    COMMANDS,
-    overview,
-    plan_names,
-    unknown_command,
-    usage,
-)
+from planbench.notebook.commands import COMMANDS, overview, unknown_command, usage
 from planbench.notebook.display import PlanDisplay
-from planbench.plan.model import ExecutionPlan
+from planbench.notebook.interrupts import ctrl_c_cancels
+from planbench.notebook.sources import CellTexts, plan_to_run
 from planbench.workbench import get_workbench
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from IPython.core.interactiveshell import InteractiveShell
 
     from planbench.notebook.extension import Definitions
@@ -69,6 +56,7 @@ class PlanMagics(Magics):
     def __init__(self, shell: InteractiveShell, definitions: Definitions) -> None:
         super().__init__(shell)
         self.definitions = definitions
+        self.cells = CellTexts()
         self._shown: list[PlanDisplay] = []
 
     @property
@@ -83,6 +71,8 @@ class PlanMagics(Magics):
     @observe("env")
     def _env_changed(self, change: dict[str, Any]) -> None:
         self.workbench.env = dict(change["new"]) or None
+        for session in tuple(self.workbench.sessions):
+            session.validate()
 
     @no_var_expand
     @line_cell_magic
@@ -95,7 +85,8 @@ class PlanMagics(Magics):
         waits. VAR gets the plan, or with ``--run`` the Run.
 
         ``%plan`` alone says how things stand and what may come next; ``%plan -h`` lists
-        the subcommands: tools, list, load, new, run, runs, show, status, cancel.
+        the subcommands: tools, list, load, save, history, diff, set, rename, new, run, runs,
+        show, open, status, cancel.
         """
         try:
             if cell is None:
@@ -130,16 +121,12 @@ class PlanMagics(Magics):
         command, *words = split_line(line)
         if command != "run":
             raise unknown_command(command)
-        parser = LineParser("%plan run", "run a plan and wait in this cell")
-        parser.add_argument("name", metavar="NAME", help="a plan file, or a plan of the notebook")
-        add_parameters(parser)
-        add_run_flags(parser)
         try:
-            options = parser.read(words)
+            options = run_parser().read(words)
         except HelpAsked as asked:
             self._show_text(str(asked))
             return None
-        session = self._session(self._source(options.name), options, runs=True)
+        session = self._session(plan_to_run(self, options.name), options, runs=True)
         shown = self._show(session, static=options.static or self.static)
         _raise_invalid(session, options)
         return await self._execute(session, shown, options) if session.report.ok else None
@@ -151,6 +138,11 @@ class PlanMagics(Magics):
         session = self.workbench.session(run.plan)
         session.follow(run)
         self._show(session, static=self.static)
+
+    def publish(self, data: dict[str, str]) -> None:
+        """Put something into the output of the cell, in one or several forms."""
+        publisher: Any = self.shell.display_pub  # IPython does not state its types
+        publisher.publish(data)
 
     def follow(self, name: str, function: Any, tool: Tool) -> None:
         """Watch the name of a plain function that became a tool."""
@@ -177,21 +169,8 @@ class PlanMagics(Magics):
 
     # -- the work ---------------------------------------------------------------------
 
-    def _source(self, name: str) -> Path | ExecutionPlan:
-        """Find a plan: a file of the plans folder, else a plan that the notebook holds."""
-        value = self.shell.user_ns.get(name.removeprefix("@"))
-        if name.startswith("@") or (
-            isinstance(value, ExecutionPlan) and name not in plan_names(self.workbench)
-        ):
-            if not isinstance(value, ExecutionPlan):
-                raise CommandError(f"the notebook has no plan {name!r}")
-            return value
-        path: Path = self.workbench.plans.path(name)
-        return path
-
     def _show_text(self, text: str) -> None:
-        publisher: Any = self.shell.display_pub  # IPython does not state its types
-        publisher.publish({"text/plain": text.rstrip()})
+        self.publish({"text/plain": text.rstrip()})
 
     def _session(self, source: Any, options: Namespace, *, runs: bool) -> PlanSession:
         params = read_parameters(options.param, options.params, self.shell.user_ns)
@@ -199,7 +178,10 @@ class PlanMagics(Magics):
 
     def _check_cell(self, options: Namespace, body: str) -> tuple[PlanSession, PlanDisplay]:
         name = None if options.var is None else variable_name(options.var)
-        session = self._session(_plan_text(body), options, runs=options.run)
+        self.cells.latest = body
+        found = _plan_text(body)
+        session = self._session(found.aligned, options, runs=options.run)
+        self.cells.keep(found, session.plan)
         shown = self._show(session, static=options.static or self.static)
         _raise_invalid(session, options)
         if name is not None:
@@ -229,21 +211,27 @@ class PlanMagics(Magics):
             run = await session.start()
             if getattr(options, "var", None) is not None:
                 self.shell.user_ns[options.var] = run
+            run.strict = options.strict or self.strict
             await _end(run)
         except asyncio.CancelledError:
             raise _cancelled(session.run) from None
         finally:
             shown.finish()
+        if run.saved_as:
+            sys.stderr.write(f"planbench: {run.saved_as}\n")
         _judge(run, allow_errors=options.allow_errors, strict=options.strict or self.strict)
+        not_locked = await session.locked()
+        if not_locked is not None:
+            sys.stderr.write(f"planbench: {not_locked}\n")
         return run
 
 
-def _plan_text(body: str) -> str:
-    """Give the plan of a cell, also out of a pasted model answer, its lines where they are in the cell."""
+def _plan_text(body: str) -> Extracted:
+    """Give the plan of a cell, also out of a pasted model answer."""
     found = extract(body)
     if found.issues:
         raise PlanInvalid(found.issues)
-    return found.aligned
+    return found
 
 
 def _raise_invalid(session: PlanSession, options: Namespace) -> None:
@@ -255,29 +243,13 @@ async def _end(run: Run) -> None:
     """Wait for the end of a run; whoever is interrupted here leaves no run behind."""
     waiter = asyncio.ensure_future(run.result())
     try:
-        with _ctrl_c_cancels():
+        with ctrl_c_cancels():
             await asyncio.shield(waiter)
     except asyncio.CancelledError:
         run.cancel()
         # Bounded, since a tool may not let itself be cancelled: the cell has to end.
         await asyncio.wait([waiter], timeout=CANCEL_SECONDS)
         raise
-
-
-@contextlib.contextmanager
-def _ctrl_c_cancels() -> Iterator[None]:
-    """Make Ctrl-C in a terminal cancel this task; kernels do so themselves."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(task.cancel))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _judge(run: Run, *, allow_errors: bool, strict: bool) -> None:

@@ -36,7 +36,12 @@ DETAILS_PAUSE: Final = 0.5
 MAX_OPEN: Final = 16
 
 
-_LIKE: Final = {"pending": "waiting", "completed": "ok", "failed": "error"}
+_LIKE: Final = {
+    "pending": "waiting",
+    "completed": "ok",
+    "failed": "error",
+    "interrupted": "cancelled",
+}
 _HUES: Final = "".join(
     f".pb-is-{name}{{--pb-hue:{STATES[_LIKE.get(name, name)].hue}}}\n" for name in (*STATES, *_LIKE)
 )
@@ -197,7 +202,7 @@ class PlanPanel(anywidget.AnyWidget):
     def _draw(self) -> None:
         """Lay the graph out where its structure is another than before; off the loop."""
         plan = wire.shown_plan(self.session)
-        drawn = None if plan is None else wire.structure(plan)
+        drawn = None if plan is None else (wire.structure(plan), dict(self.session.inferred))
         if drawn is not None and drawn == self._drawn:
             return
         view = wire.graph(self.session, time())

@@ -10,10 +10,10 @@ from planbench.render.cards import LINE_SIZE, RIGHT, TEXT_X, card
 from planbench.render.figures import duration, size
 from planbench.render.lettering import shorten_end, text_width
 from planbench.render.view import GraphView, NodeView, counter_text, graph_view
-from planbench.session import kind_of, node_view
+from planbench.runtime.details import kind_of, node_view
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from planbench.plan.manifest import ArtifactRef
     from planbench.plan.model import ExecutionPlan, PlanNode
@@ -55,6 +55,11 @@ class Subject(Protocol):
     @property
     def draft(self) -> ExecutionPlan | None:
         """What there is to be drawn."""
+        ...
+
+    @property
+    def inferred(self) -> Mapping[str, Collection[str]]:
+        """The edges that nobody wrote."""
         ...
 
 
@@ -101,7 +106,7 @@ def graph(subject: Subject, now: float) -> GraphView | None:
         return None
     red = first_errors(subject)
     looks = {node.id: node_look(node, subject.run, red.get(node.id), now) for node in plan.nodes}
-    return graph_view(plan, looks)
+    return graph_view(plan, looks, subject.inferred)
 
 
 def structure(plan: ExecutionPlan) -> tuple[Any, ...]:
@@ -249,8 +254,11 @@ def status_record(subject: Subject, now: float) -> Record:
 
 def _said(subject: Subject, errors: int) -> tuple[str, str]:
     run = subject.run
-    if run is None or is_live(run):
+    if run is None:
         return "", ""
+    if is_live(run):
+        held = f"run {run.run_id} is being cancelled; a tool has not ended yet"
+        return (held, "warning") if run.cancelling else ("", "")
     if errors:
         return (
             f"run {run.run_id} was {run.status}; since then the plan has {plural(errors, 'error')}",
@@ -258,8 +266,9 @@ def _said(subject: Subject, errors: int) -> tuple[str, str]:
         )
     if run.status in ("failed", "partial"):
         return run.failure_text(), "error"
-    if run.status == "cancelled":
-        return f"run {run.run_id} was cancelled; what had finished is kept", "warning"
+    if run.status in ("cancelled", "interrupted"):
+        why = run.state.reason or "what had finished is kept"
+        return f"run {run.run_id} was {run.status}; {why}", "warning"
     return "", ""
 
 

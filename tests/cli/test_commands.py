@@ -294,3 +294,18 @@ def test_a_parameter_that_nothing_reads_has_no_line(with_tools):
 
     assert code == 2
     assert f"{Path('plans', 'squares.yaml')}: error: param 'zz' is given" in out
+
+
+def test_a_check_lists_the_edges_that_nobody_wrote(with_tools, project):
+    file = project / "plans" / "squares.yaml"
+    file.write_text(file.read_text().replace("    depends_on: [numbers]\n", ""))
+
+    code, out, _ = with_tools("validate", "squares")
+
+    assert code == 0
+    assert out.splitlines() == [
+        f"{Path('plans', 'squares.yaml')}: note: node 'squares' waits for numbers, which it reads [inferred]",
+        f"{Path('plans', 'squares.yaml')}: ok, 2 nodes",
+    ]
+    report = json.loads(with_tools("validate", "squares", "--json")[1])
+    assert report["inferred"] == {"squares": ["numbers"]}

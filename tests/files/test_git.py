@@ -186,3 +186,7 @@ def test_a_plan_in_utf_16_is_read_from_a_commit_as_from_a_file(store, git):
     git("add", "-A")
     git("commit", "-q", "-m", "wide")
     assert store.load("wide@main") == store.load("wide") == load_plan(SWEEP)
+
+
+def test_a_name_at_a_ref_stands_for_its_text(store):
+    assert store.source("sweep@v1") == numbered(1)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import json
+import os
 import sys
 import types
 
@@ -10,7 +12,7 @@ import pytest
 from planbench.errors import PlanLoadError
 from planbench.files import LockedTool, PlanFileStore, PlanLock, check_lock, load_plan, make_lock
 from planbench.files.lock import format_lock, schema_fingerprint
-from planbench.plan.model import ExecutionPlan
+from planbench.plan.model import ExecutionPlan, ToolRequirement
 from planbench.tools import Tool, ToolRegistry
 
 SWEEP = """\
@@ -264,3 +266,32 @@ def test_a_lock_that_leads_out_of_the_folder_is_not_read(tmp_path):
 def test_a_lock_is_written_for_a_bare_name_only(tmp_path, name):
     with pytest.raises(PlanLoadError):
         PlanFileStore(tmp_path).write_lock(name, PlanLock())
+
+
+def test_the_packages_are_looked_through_once_until_one_is_installed(plan, tmp_path, monkeypatch):
+    looked = []
+    real = importlib.metadata.packages_distributions
+
+    def counted():
+        looked.append(1)
+        return real()
+
+    monkeypatch.setattr("importlib.metadata.packages_distributions", counted)
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = ToolRegistry([living_in("acme_reports", score)])
+    assert make_lock(plan, registry) == make_lock(plan, registry)
+    assert len(looked) == 1
+    info = tmp_path / "acme_tools-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-tools\nVersion: 1.2\n")
+    (info / "top_level.txt").write_text("acme_reports\n")
+    os.utime(tmp_path, ns=(1, 1))
+    assert make_lock(plan, registry).tools["score"].place() == (
+        "module acme_reports of package acme-tools 1.2"
+    )
+
+
+def test_what_a_plan_requires_and_says_no_place_is_left_aside_with_a_warning(plan):
+    requires = {"fetch": ToolRequirement(module="x y"), "score": ToolRequirement(module="old")}
+    issues = check_lock(plan.model_copy(update={"requires": requires}), ToolRegistry(), None)
+    assert told(issues) == [("bad_field", "warning", None), ("tool_missing", "error", "c")]

@@ -434,3 +434,37 @@ def test_a_plan_is_also_read_from_a_record_a_plan_and_what_builds_one():
 
     assert load_plan(plan) is plan
     assert load_plan(plan.to_dict()) == load_plan(Builder()) == plan
+
+
+def test_a_name_stands_for_a_file_and_a_version_for_its_own(store):
+    store.save(SWEEP, "sweep")
+    store.save(numbered(2), "sweep")
+    assert store.source("sweep") == store.path("sweep")
+    assert store.source("sweep@1") == store.path("sweep@1")
+    with pytest.raises(PlanLoadError, match="no version 9"):
+        store.source("sweep@9")
+
+
+def test_a_file_of_the_folder_is_known_by_its_name_and_no_other_file_is(store, tmp_path):
+    store.save(SWEEP, "sweep")
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    (store.plans_dir / "two.yaml").write_text(SWEEP)
+    (store.plans_dir / "two.json").write_text("{}")
+    (store.plans_dir / "odd@2.yaml").write_text(SWEEP)
+    (store.plans_dir / "out.yaml").symlink_to(tmp_path / "sweep.yaml")
+    assert store.name_of(store.path("sweep")) == "sweep"
+    assert store.name_of(store.plans_dir / ".." / "plans" / "sweep.yaml") == "sweep"
+    others = ["two.yaml", "odd@2.yaml", "out.yaml", "gone.yaml", "notes.txt", ".versions"]
+    for path in [*(store.plans_dir / name for name in others), tmp_path / "sweep.yaml"]:
+        assert store.name_of(path) is None
+    assert store.name_of(store.path("sweep@1")) is None
+
+
+def test_the_latest_version_counts_a_file_that_is_not_kept_yet(store):
+    assert store.latest("sweep") == 0
+    store.save(SWEEP, "sweep")
+    assert store.latest("sweep") == 1
+    store.path("sweep").write_text(numbered(2))
+    assert store.latest("sweep") == 2
+    store.path("sweep").unlink()
+    assert store.latest("sweep") == 1

@@ -5,10 +5,19 @@ from IPython.core.completer import CompletionContext, provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from planbench.notebook.commands import COMMANDS
 from planbench.notebook.completer import plan_matcher
 from planbench.notebook.extension import load_ipython_extension, unload_ipython_extension
 from planbench.workbench import Workbench, get_workbench
 
+SAVED = """\
+name: s
+objective: o
+params: {day: {type: date}}
+nodes:
+  - {id: a, tool: fetch, args: {key: "{params.day}"}}
+  - {id: b, tool: list_keys}
+"""
 HEAD = "%%plan x\nname: p\nobjective: o\n"
 NODES = f"""{HEAD}nodes:
   - id: listing
@@ -33,6 +42,7 @@ def bench(tmp_path, monkeypatch):
     workbench.registry.register([fetch, list_keys])
     monkeypatch.setattr("planbench.workbench._workbench", workbench)
     (tmp_path / "morning.yaml").write_text("name: m\n", encoding="utf-8")
+    (tmp_path / "saved.yaml").write_text(SAVED, encoding="utf-8")
     return workbench
 
 
@@ -85,7 +95,21 @@ def complete(text):
         ("# c\n\n%%plan\nobj|", ["objective: "]),
         ("%%plan x --al|", ["--allow-errors"]),
         ("%plan ru|", ["run", "runs"]),
-        ("%plan |", ["tools", "list", "load", "new", "run", "runs", "show", "status", "cancel"]),
+        ("%plan |", list(COMMANDS)),
+        ("%plan run --st|", ["--strict", "--static"]),
+        ("%plan save morning --|", ["--help", "--force"]),
+        ("%plan diff --m|", ["--markdown"]),
+        ("%plan save mo|", ["morning"]),
+        ("%plan save x mo|", ["morning"]),
+        ("%plan diff other mo|", ["morning"]),
+        ("%plan run morning@|", ["morning@1"]),
+        ("%plan set mo|", ["morning"]),
+        ("%plan set saved |", ["day=", "a.key=", "a.limit=", "b.prefix="]),
+        ("%plan set saved day=1 a.l|", ["a.limit="]),
+        ("%plan set morning x|", []),
+        ("%plan rename saved |", ["a", "b"]),
+        ("%plan rename saved a n|", []),
+        ("%plan history sa|", ["saved"]),
         ("%plan run mo|", ["morning"]),
         ("x = 1\ny = %plan load m|", ["morning"]),
         ("%plan tools fe|", ["fetch"]),

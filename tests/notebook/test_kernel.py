@@ -192,6 +192,65 @@ def test_no_payload_is_in_a_saved_notebook(tmp_path):
     assert "CANARY" not in saved
 
 
+SECRETS = """
+%load_ext planbench
+import os, sys
+from planbench import tool, get_workbench
+os.environ["TOKEN"] = "CAN" + "ARY-of-a-secret"
+%config PlanMagics.env = {"TOKEN": ["use*"]}
+
+@tool
+def use(token: str) -> dict:
+    for letter in token:
+        sys.stdout.write(letter)
+    print()
+    return {"token": token}
+
+@tool
+async def use_badly(token: str, item: int) -> None:
+    raise ValueError(f"{item}: bad token {token}")
+"""
+SECRET_PLAN = """
+%%plan r --run
+name: secret
+objective: keep it
+nodes:
+  - id: result
+    tool: use
+    args: {token: "{env.TOKEN}"}
+    facets: {paths: {t: token}}
+  - id: numbers
+    tool: len_of
+    args: {value: "{artifacts.result}"}
+    depends_on: [result]
+  - id: each
+    tool: use_badly
+    for_each: {source: "{artifacts.numbers}"}
+    args: {token: "Bearer {env.TOKEN}", item: "{item}"}
+    depends_on: [numbers]
+"""
+
+
+def test_no_secret_is_in_a_saved_notebook(tmp_path):
+    made = notebook(
+        SECRETS + "@tool\ndef len_of(value: dict) -> list:\n    return [len(value)] * 2\n",
+        SECRET_PLAN,
+        "%plan runs",
+        "%plan status",
+        "%plan show",
+        "r",
+        "print(r, r.events, r.refs, r.manifest(), get_workbench().memory)\nr.items('each')",
+        "assert get_workbench().memory['result']['token'] == os.environ['TOKEN']",
+    )
+    execute(made, tmp_path, allow_errors=True)
+    saved = nbformat.writes(made)
+    assert [
+        out.ename for cell in made.cells for out in cell.outputs if out.output_type == "error"
+    ] == ["RunFailed"]
+    assert "bad token Bearer ***TOKEN***" in saved
+    assert "CANARY" not in saved
+
+
 @pytest.fixture
 def kernel(tmp_path):
     manager, client = start_new_kernel(cwd=str(tmp_path))
@@ -329,3 +388,30 @@ def test_nbmake_passes_a_notebook_whose_run_is_green(tmp_path):
     nbformat.write(notebook(TOOLS, GOOD), file)
     done = nbmake(file, tmp_path)
     assert "1 passed" in done.stdout, done.stdout
+
+
+def test_a_plan_is_saved_run_by_name_and_compared_in_a_kernel(tmp_path):
+    made = execute(
+        notebook(
+            TOOLS,
+            GOOD.replace(" --run", ""),
+            "%plan save good",
+            "%plan run good",
+            "%plan set good hello.text='good day'",
+            "%plan diff good@1 good",
+            "%plan save good nothing_of_this_name",
+        ),
+        tmp_path,
+        allow_errors=True,
+    )
+    saved, ran, changed, compared, refused = made.cells[2:]
+    assert saved.outputs[0].data["text/plain"] == "saved good, version 1"
+    assert "completed" in ran.outputs[0].data["text/plain"]
+    assert '"hi {x} $HOME" -> "good day"' in changed.outputs[0].data["text/plain"]
+    assert 'class="pb-diff"' in compared.outputs[0].data["text/html"]
+    assert refused.outputs[0].ename == "PlanLoadError"
+    assert [path.name for path in sorted((tmp_path / "plans").glob("*.*"))] == [
+        ".versions",
+        "good.lock.json",
+        "good.yaml",
+    ]

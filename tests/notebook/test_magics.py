@@ -109,18 +109,9 @@ nodes:
 
 
 @pytest.fixture
-def shell(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PLANBENCH_STRICT", raising=False)
-    monkeypatch.setattr("planbench.workbench._workbench", Workbench())
-    config = Config()
-    config.HistoryManager.enabled = False
-    ip = InteractiveShell.instance(config=config)
-    load_ipython_extension(ip)
-    ip.run_cell(TOOLS).raise_error()
-    yield ip
-    unload_ipython_extension(ip)
-    InteractiveShell.clear_instance()
+def shell(loaded):
+    loaded.run_cell(TOOLS).raise_error()
+    return loaded
 
 
 def run(shell, cell):
@@ -487,7 +478,7 @@ def test_load_puts_the_text_into_the_next_cell(shell, tmp_path):
 
 def test_load_of_bytes_that_are_no_text_is_an_error(shell, tmp_path):
     save(tmp_path, "odd", "")
-    (tmp_path / "plans" / "odd.yaml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "plans" / "odd.yaml").write_bytes(b"name: \xff")
     _, error = run(shell, "%plan load odd")
     assert isinstance(error, PlanLoadError)
 
@@ -577,6 +568,15 @@ def test_secrets_are_allowed_by_config(shell):
     assert get_workbench().engine.env == {"TOKEN": ["echo"]}
 
 
+def test_an_open_plan_is_checked_again_when_a_tool_may_have_a_secret(shell):
+    session = get_workbench().session(GOOD.replace("hi", "'{env.TOKEN}'"))
+    assert [issue.code for issue in session.report.issues] == ["env_not_allowed"]
+    ok(shell, "%config PlanMagics.env = {'TOKEN': ['echo']}")
+    assert session.report.ok
+    ok(shell, "%config PlanMagics.env = {'TOKEN': ['other']}")
+    assert not session.report.ok
+
+
 def test_cancelling_the_cell_cancels_its_run(shell):
     slow = textwrap.dedent("""
         import asyncio
@@ -608,6 +608,53 @@ def test_cancelling_the_cell_cancels_its_run(shell):
     assert left == set()
     assert get_workbench().runs[-1].status == "cancelled"
     assert get_workbench().memory["hello"] == "hi"
+
+
+def test_the_saved_picture_follows_a_tool_that_swallows_its_cancellation(shell, monkeypatch):
+    """The cell ends before the run does: what it saved then must not stay for ever."""
+    monkeypatch.setattr("planbench.notebook.magics.CANCEL_SECONDS", 0.02)
+    updates = []
+
+    class Handle:
+        def update(self, bundle, *, raw):
+            updates.append(bundle["text/plain"])
+
+    monkeypatch.setattr("planbench.notebook.display._show", lambda bundle: Handle())
+    ok(
+        shell,
+        "import asyncio\n"
+        "@tool\n"
+        "async def stubborn() -> str:\n"
+        "    started.set()\n"
+        "    try:\n"
+        "        await asyncio.sleep(60)\n"
+        "    except asyncio.CancelledError:\n"
+        "        await free.wait()\n"
+        "    return 'late'\n",
+    )
+    magics = shell.magics_manager.registry["PlanMagics"]
+    body = GOOD.replace("tool: echo", "tool: stubborn").replace("    args: {value: hi}\n", "")
+
+    async def main():
+        shell.user_ns["started"], shell.user_ns["free"] = asyncio.Event(), asyncio.Event()
+        cell = asyncio.create_task(magics.cell("x --run", body))
+        await shell.user_ns["started"].wait()
+        cell.cancel()
+        with pytest.raises(RunCancelled):
+            await cell
+        (before,) = updates
+        assert "is being cancelled; a tool has not ended yet" in before
+        shell.user_ns["free"].set()
+        live = get_workbench().runs[-1]
+        await asyncio.wait([live.root])
+        return live
+
+    with capture_output():
+        done = asyncio.run(main())
+    assert done.status == "cancelled"
+    assert "being cancelled" not in updates[-1]
+    assert ": cancelled" in updates[-1].splitlines()[0]
+    assert len(updates) == 2
 
 
 def test_a_run_that_was_cancelled_from_outside_fails_the_cell(shell):
