@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from planbench.checkpoints import CheckpointStore, MemoryStore, open_store
 from planbench.errors import (
     ArtifactNotFound,
     ConfigurationError,
+    ModelError,
+    PlanAuthoringError,
     PlanbenchError,
     PlanInvalid,
     PlanLoadError,
@@ -25,7 +28,7 @@ from planbench.files import (
     load_plan,
     make_lock,
 )
-from planbench.memory import WorkingMemory
+from planbench.memory import TaskMemoryRuntime, TaskScope, WorkingMemory
 from planbench.plan.builder import Plan
 from planbench.plan.diff import PlanDiff, diff_plans
 from planbench.plan.handles import count, groups, index, item
@@ -47,11 +50,17 @@ from planbench.workbench import Workbench, get_workbench, run_plan, run_sync
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from planbench.memory.toolkit import WorkingMemoryToolkit
+    from planbench.planner import PlanPlanner
+    from planbench.runtime.budget import Budget
+    from planbench.runtime.saved_run import SavedRun, open_run
+
 __version__ = "0.1.0"
 
 __all__ = [
     "ArtifactNotFound",
     "ArtifactRef",
+    "Budget",
     "CheckpointStore",
     "ConfigurationError",
     "Engine",
@@ -61,8 +70,10 @@ __all__ = [
     "FacetSpec",
     "ForEach",
     "MemoryStore",
+    "ModelError",
     "Outcome",
     "Plan",
+    "PlanAuthoringError",
     "PlanDiff",
     "PlanFileStore",
     "PlanInvalid",
@@ -70,6 +81,7 @@ __all__ = [
     "PlanLock",
     "PlanMetadata",
     "PlanNode",
+    "PlanPlanner",
     "PlanRunManifest",
     "PlanVersion",
     "PlanbenchError",
@@ -78,6 +90,9 @@ __all__ = [
     "RunCancelled",
     "RunFailed",
     "RunRefused",
+    "SavedRun",
+    "TaskMemoryRuntime",
+    "TaskScope",
     "Tool",
     "ToolError",
     "ToolRegistry",
@@ -86,6 +101,7 @@ __all__ = [
     "ValidationReport",
     "Workbench",
     "WorkingMemory",
+    "WorkingMemoryToolkit",
     "check_lock",
     "check_plan",
     "count",
@@ -96,12 +112,35 @@ __all__ = [
     "item",
     "load_plan",
     "make_lock",
+    "note",
+    "open_run",
     "open_store",
     "run_plan",
     "run_sync",
     "tool",
     "validate_plan",
 ]
+
+
+# what not every process needs is loaded when its name is
+_LATER: Final = {
+    "Budget": "planbench.runtime.budget",
+    "PlanPlanner": "planbench.planner",
+    "SavedRun": "planbench.runtime.saved_run",
+    "note": "planbench.runtime.notes",
+    "open_run": "planbench.runtime.saved_run",
+    "WorkingMemoryToolkit": "planbench.memory.toolkit",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

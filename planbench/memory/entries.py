@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from planbench.errors import ArtifactRefused
+from planbench.errors import ArtifactRefused, ConfigurationError
 from planbench.memory.frames import view
 from planbench.memory.sizes import format_bytes
 from planbench.plan.shapes import a, is_frame, is_series
@@ -19,13 +19,16 @@ EntryType = Literal["dataframe", "text", "json", "message", "binary", "object"]
 ENTRY_TYPES: Final[tuple[str, ...]] = get_args(EntryType)
 
 PLAIN: Final = frozenset({dict, list, str, int, float, bool, NoneType, bytes, tuple})
+MAX_DIGITS: Final = 15
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
 class Entry:
     """One version of a stored value; nothing in it changes after it is made.
 
-    ``created`` is seconds since the epoch, ``index`` the place in a fan-out.
+    ``value`` is the value itself; where the memory has a budget, reading it brings a
+    spilled value back from its file, in the thread that reads. ``entry_type``, ``info``
+    and ``length`` never do. ``created`` is seconds since the epoch, ``index`` the place in a fan-out.
     ``digest`` is that of the arguments that gave the value and ``fingerprint`` that
     of the code that ran, where both are known: an equal call need not be made again.
     """
@@ -83,16 +86,38 @@ class Entry:
 
     def view(self) -> Any:
         """Give the value for reading: a frame as a copy-on-write view, anything else itself."""
-        return self.value if type(self.value) in PLAIN else view(self.value)
+        value = self.value
+        return value if type(value) in PLAIN else view(value)
 
     @property
     def entry_type(self) -> EntryType:
         """What kind of value it is, as ``entry_type_of`` tells it."""
         return entry_type_of(self.value)
 
+    @property
+    def shape(self) -> tuple[int | None, int | None]:
+        """The rows and columns, as ``shape_of`` tells them."""
+        return shape_of(self.value)
+
+    @property
+    def length(self) -> int | None:
+        """The value's ``len()``; None where it has none."""
+        return length_of(self.value)
+
+    @property
+    def spilled(self) -> bool:
+        """Whether the value stands in a file only, so that reading it takes a while."""
+        return False
+
+    def pin(self) -> None:
+        """Keep the value in memory until ``unpin`` is called as often; brings a spilled one back when it is next read."""
+
+    def unpin(self) -> None:
+        """Take one ``pin`` back."""
+
     def info(self) -> EntryInfo:
         """Give what is known about the value, without the value."""
-        rows, columns = shape_of(self.value)
+        rows, columns = self.shape
         return EntryInfo(
             key=self.key,
             artifact_id=self.artifact_id,
@@ -197,6 +222,14 @@ def shape_of(value: Any) -> tuple[int | None, int | None]:
     return (len(value) if isinstance(value, list | tuple) else None), None
 
 
+def length_of(value: Any) -> int | None:
+    """Give the length of a value, None where it has none."""
+    try:
+        return len(value)
+    except Exception:  # noqa: BLE001 - as in entry_type_of
+        return None
+
+
 def _is_role(value: Any) -> bool:
     return isinstance(value, str) and value in _ROLES
 
@@ -209,3 +242,16 @@ def kept(key: str, value: Any) -> Any:
             f"{key!r} is {a(name)}, which can be read only once: return a list of what it gives"
         )
     return view(value)
+
+
+def artifact_parts(artifact_id: str, version: int) -> tuple[str, int]:
+    """Read an artifact id of any memory; raises ConfigurationError for what is none."""
+    memory_id, _, number = str(artifact_id).rpartition("-")
+    fits = number.isascii() and number.isdecimal() and len(number) <= MAX_DIGITS
+    whole = type(version) is int and version > 0
+    if not (memory_id and fits and whole and number == str(int(number))):
+        raise ConfigurationError(
+            f"{str(artifact_id)[:80]!r}@{str(version)[:20]} names no version of an artifact",
+            hint="an artifact id is what Entry.artifact_id gave, and versions count from 1",
+        )
+    return memory_id, int(number)
