@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
-from planbench.errors import PlanbenchError
+from planbench.errors import PlanbenchError, StoreError
 from planbench.runtime.agent import uninterrupted
 from planbench.runtime.node import error_text
 
@@ -49,7 +49,11 @@ class AgentRoot:
             kind, data, goes_on = self._end(error)
             if data["status"] != "success":
                 value = self._agent.partial if error is not None else value
-            (fields, value), again = await uninterrupted(self._agent.fields_of(value))
+            try:
+                (fields, value), again = await uninterrupted(self._agent.fields_of(value))
+            except StoreError as trouble:
+                fields, again = {"reason": trouble.message, "code": trouble.code}, None
+                kind, data, goes_on = ev.RUN_INTERRUPTED, {"status": "interrupted"}, trouble
             self._run.value_given = lambda: value
             self._run.emit(kind, {**data, **fields, "usage": self._spent()})
             if isinstance(error, asyncio.CancelledError):

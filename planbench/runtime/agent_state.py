@@ -27,6 +27,8 @@ class AgentState:
     """
 
     def __init__(self, started: Mapping[str, Any]) -> None:
+        if type(started["algorithm"]) is not str or type(started["inputs"]) is not dict:
+            raise TypeError("the start of an algorithm names none, or no inputs")
         self.started = started
         self.name: str = started["algorithm"]
         self.ended: Mapping[str, Any] = {}
@@ -193,6 +195,8 @@ def _node(state: RunState, event: Event) -> NodeState | None:
 def _called(state: RunState, event: Event) -> None:
     if state.agent is not None:
         state.agent.asked(event)
+    elif "usage" in event.data:
+        state.spent = state.spent.plus(Spend.from_dict(event.data["usage"]))
 
 
 def _child_finished(state: RunState, event: Event) -> None:

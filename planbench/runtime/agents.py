@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
@@ -157,14 +156,13 @@ class Agents:
         assert agent is not None
         try:
             transcript = Transcript(history.run_id, history.events)
-            given = Budget.from_dict(_latest_budget(history))
-        except (KeyError, TypeError, ConfigurationError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise RunRefused(
                 "checkpoint_invalid", f"the record of run {history.run_id!r} is damaged: {error}"
             ) from error
         own = ledger is None
         if ledger is None:
-            budget = budget or given
+            budget = budget or Budget.from_dict(_latest_budget(history))
             check_priced(budget, self.llm, _models(algorithm))
             ledger = Ledger(budget, await self._spent(history), history.seconds)
         run = Run(history.plan, history.run_id, history)
@@ -182,8 +180,10 @@ class Agents:
         if own and budget is not None:
             told["budget"] = budget.to_dict()
         events.append((ev.RUN_CONTINUED, {**told, "memory_id": self._engine.memory.memory_id}))
-        reading = partial(read_value, agent.started, self._engine.artifacts(run.scope))
-        inputs = await asyncio.to_thread(reading)
+        artifacts = self._engine.artifacts(run.scope)
+        inputs = await asyncio.to_thread(read_value, agent.started["inputs"], artifacts)
+        if not isinstance(inputs, dict):
+            raise RunRefused("checkpoint_invalid", "the inputs on record are none")
         lease = held.hand_over()
         return await self._launch(
             run, algorithm, inputs, events, ledger, transcript, lease=lease, own_time=own
@@ -214,7 +214,7 @@ class Agents:
             ) from error
         task = inputs.get("task")
         name = algorithm.name
-        data = {"plan_name": name, "algorithm": name, **kept, **more}
+        data = {"plan_name": name, "algorithm": name, "inputs": kept, **more}
         if isinstance(task, str):
             data["task"] = task[:LONGEST_TASK]
         events = [(ev.RUN_STARTED, self._engine.host_data(run, data))]

@@ -48,8 +48,13 @@ class Budget:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any] | None) -> Self | None:
-        """Read what ``to_dict`` gave; raises ConfigurationError or TypeError for anything else."""
-        return None if record is None else cls(**record)
+        """Read what ``to_dict`` gave; raises RunRefused checkpoint_invalid for anything else."""
+        try:
+            return None if record is None else cls(**record)
+        except (TypeError, ConfigurationError) as error:
+            raise RunRefused(
+                "checkpoint_invalid", f"the budget on record is none: {error}"
+            ) from error
 
 
 class Spend(NamedTuple):

@@ -44,6 +44,7 @@ class Children:
 
     async def _child(self, held: Held, plan: ExecutionPlan, told: dict[str, Any]) -> Run:
         engine, recovery, history = self._engine, self._recovery, held.history
+        _check_plan(history)
         recovery.check_host(history)
         compiled = engine.compile(plan)
         again = told["purpose"] == "fork"
@@ -61,6 +62,7 @@ class Children:
     ) -> Run:
         """Start a child of a run that was recorded elsewhere; nothing of it is trusted."""
         engine, recovery = self._engine, self._recovery
+        _check_plan(history)
         # A reading of its own: the importer notes in it under which versions the values stand now.
         history = History(history.run_id, history.events)
         plan = history.plan if plan is None else plan
@@ -174,6 +176,16 @@ class Children:
         return Repairable(history, failed, tools)
 
 
+def _check_plan(history: History) -> None:
+    """Refuse the run of an algorithm: no plan can take its place."""
+    if history.state.agent is not None:
+        raise RunRefused(
+            "run_not_resumable",
+            f"run {history.run_id!r} is one of algorithm {history.state.agent.name!r}, and not of a plan",
+            hint="resume it: engine.resume(run_id, algorithm)",
+        )
+
+
 def _root(history: History) -> str:
     return history.state.lineage.root or history.run_id
 
@@ -185,6 +197,9 @@ def _line(history: History) -> dict[str, Any]:
 
 def _check_repairable(history: History) -> None:
     status = history.state.status
+    if history.state.agent is not None:
+        text = f"run {history.run_id!r} is one of an algorithm: it has no plan to mend"
+        raise RunRefused("run_not_repairable", text, hint="resume it instead")
     if status not in ("failed", "partial"):
         raise RunRefused(
             "run_not_repairable",
@@ -211,6 +226,8 @@ def inherited(
         if state.total is not None:
             told.append((ev.NODE_PROGRESS, {"node_id": node.id, "total": state.total}))
         told += [(ev.ITEM_FINISHED, {**record.items[i], **mark}) for i in sorted(record.items)]
+        if record.chosen is not None and node.id not in again:
+            told.append((ev.TOOL_CALLED, {**record.chosen, **mark}))
         if node.id not in again and record.finished is not None:
             told.append((ev.NODE_FINISHED, {**record.finished, **mark}))
     return told

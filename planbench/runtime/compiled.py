@@ -15,13 +15,15 @@ from planbench.plan.issues import ValidationIssue
 from planbench.plan.paths import compile_path
 from planbench.plan.placeholders import Placeholder, Scope, Template, as_text, scan
 from planbench.plan.shapes import a, describe
+from planbench.runtime.choices import choices_of, undecided
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from planbench.plan.guards import Guard
     from planbench.plan.model import ExecutionPlan, PlanNode
     from planbench.plan.paths import Path
+    from planbench.runtime.delegate import Delegate
     from planbench.tools import Tool, ToolRegistry
 
 _CANONICAL: Final = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
@@ -34,6 +36,7 @@ class CompiledNode:
         "arg_reads",
         "attempts",
         "backoff",
+        "delegate",
         "description",
         "facets",
         "function",
@@ -69,6 +72,7 @@ class CompiledNode:
         self.tool_name = tool.name
         self.wants_key = tool.wants_idempotency_key
         self.description = node.description or ""
+        self.delegate: Delegate | None = None
         self.function: Callable[..., Any] = tool.function
         self.kids = kids
         self.spreads = node.for_each is not None
@@ -121,20 +125,33 @@ class CompiledPlan:
     """The nodes of a plan by id, in the plan's order.
 
     ``secrets`` names the variables that it reads, each with the first node that does;
-    ``tools`` gives the fingerprint of each tool that it calls, ``modules`` where it lives.
+    ``tools`` gives the fingerprint of each tool that it calls, ``modules`` where it lives;
+    ``choices`` the tools of each delegate, which count too.
     """
 
-    __slots__ = ("modules", "nodes", "plan", "record", "roots", "secrets", "tools")
+    __slots__ = ("choices", "modules", "nodes", "plan", "record", "roots", "secrets", "tools")
 
-    def __init__(self, plan: ExecutionPlan, registry: ToolRegistry) -> None:
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        registry: ToolRegistry,
+        allowed_tools: Collection[str] | None = None,
+    ) -> None:
         kids = dependents({node.id: node.depends_on for node in plan.nodes})
         self.plan = plan
+        self.choices = choices = choices_of(plan, registry, allowed_tools)
         self.nodes = {
-            node.id: CompiledNode(node, registry.get_tool(node.tool or ""), kids[node.id])
+            node.id: CompiledNode(
+                node,
+                undecided() if node.id in choices else registry.get_tool(node.tool or ""),
+                kids[node.id],
+            )
             for node in plan.nodes
         }
-        self.tools = {node.tool.name: node.tool.fingerprint for node in self.nodes.values()}
-        self.modules = {node.tool.name: node.tool.module for node in self.nodes.values()}
+        called = [node.tool for node in self.nodes.values() if node.id not in choices]
+        called += [tool for tools in choices.values() for tool in tools]
+        self.tools = {tool.name: tool.fingerprint for tool in called}
+        self.modules = {tool.name: tool.module for tool in called}
         self.roots = [node for node in self.nodes.values() if not node.needs]
         self.secrets: dict[str, str] = {}
         for node in self.nodes.values():

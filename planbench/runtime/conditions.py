@@ -90,6 +90,7 @@ class Conditions:
             return state.done
         body = self._run.bodies.get(state.node_id)
         try:
-            return len(body.value)  # type: ignore[union-attr]  # what has no length counts as one
+            spilled = body.spilled  # type: ignore[union-attr]  # what has no length counts as one
+            return body.length or 0 if spilled else len(body.value)  # type: ignore[union-attr]  # as above
         except (TypeError, AttributeError):
             return 1

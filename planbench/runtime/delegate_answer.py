@@ -45,7 +45,9 @@ class Wrong(NamedTuple):
     problem: str
 
 
-def read_answer(reply: ModelReply, names: Collection[str], none: str) -> ToolCall | Abstained | Wrong:
+def read_answer(
+    reply: ModelReply, names: Collection[str], none: str
+) -> ToolCall | Abstained | Wrong:
     """Find the one call in an answer; raises DelegateFailed for one that was refused or filtered."""
     if reply.refusal:
         raise DelegateFailed(f"the model refused: {as_utf8(reply.refusal)}")
@@ -80,7 +82,11 @@ def _without_call(reply: ModelReply, said: str) -> Abstained | Wrong:
 
 def _reason(text: str) -> str:
     said = " ".join(as_utf8(text).split())
-    return f"the model chose no tool: {said}" if said else "the model chose no tool, and gave no reason"
+    return (
+        f"the model chose no tool: {said}"
+        if said
+        else "the model chose no tool, and gave no reason"
+    )
 
 
 def _said(content: str) -> str:

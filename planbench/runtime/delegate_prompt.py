@@ -41,12 +41,17 @@ def shown_ref(state: NodeState) -> dict[str, Any]:
     """Give the ref of a node as a model sees it: facets and counts, no body and no text of a tool."""
     ref = state.ref()
     shown: dict[str, Any] = {"id": ref.node_id, "status": ref.status}
-    if state.keys:
+    if has_body(state):
         shown |= {"data": handle(ref.node_id), "type": ref.entry_type, "bytes": ref.bytes_stored}
         shown["keys"] = ref.keys[:SHOWN_KEYS]
     if ref.item_count is not None:
         shown |= {"items_ok": ref.item_count, "items_failed": state.failed}
     return {**shown, "facets": ref.facets}
+
+
+def has_body(state: NodeState) -> bool:
+    """Whether a node left a result that can be handed to a tool."""
+    return state.status in ("ok", "partial")
 
 
 class Instruction:

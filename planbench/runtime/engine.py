@@ -15,6 +15,7 @@ from planbench.plan.parameters import bind, check_params, wanted
 from planbench.plan.source import shown
 from planbench.runtime.agents import Agents, is_algorithm
 from planbench.runtime.children import Children
+from planbench.runtime.delegates import Delegates
 from planbench.runtime.keeping import Keeper
 from planbench.runtime.leases import new_owner, take_lease
 from planbench.runtime.plan_root import plan_root
@@ -64,6 +65,7 @@ class Engine:
     ``durable_values="best_effort"`` stays in memory. ``durability`` says when a record is
     acknowledged: before the next call starts (``sync``), meanwhile (``async``), or at the
     end (``exit``).
+    ``delegate_llm`` is the model that delegate nodes ask: what ``client_of`` takes.
     """
 
     def __init__(  # noqa: PLR0913 - the seams of a host, each by keyword
@@ -79,6 +81,7 @@ class Engine:
         recovery: PlanRecoveryConfig | None = None,
         durability: Durability = "sync",
         durable_values: DurableValues = "require",
+        delegate_llm: Any = None,
     ) -> None:
         self.registry = ToolRegistry() if registry is None else registry_of(registry)
         self.memory = WorkingMemory() if memory is None else memory
@@ -94,6 +97,7 @@ class Engine:
         self.durable_values = durable_values_of(durable_values)
         self.scope = scope
         self.llm: ModelClient | None = None
+        self.delegates = Delegates(delegate_llm)
 
         self._remembers = store is not None
         self._owns_store = not isinstance(store, CheckpointStore)
@@ -165,6 +169,7 @@ class Engine:
             await asyncio.sleep(0)  # lets those that never took a step begin to close
         if self._closing:
             await asyncio.wait(self._closing)
+        await self.delegates.close()
         if self._owns_runtime and self._runtime is not None:
             await self._runtime.close()
         if self._owns_store:
@@ -349,6 +354,7 @@ class Engine:
         """Record the first events and make the root task; the lease is given back at its end."""
         keeper = self.keeper(run)
         try:
+            asking = self.delegates.ready(run, compiled)
             run.secrets = open_secrets(compiled.secrets)
             run.modules = compiled.modules
             if compiled.plan.metadata.checkpoint:
@@ -358,6 +364,8 @@ class Engine:
             required = self.durable_values == "require"
             keeping = keeper.keeping(self.artifacts(run.scope), required=required)
             scheduler = Scheduler(run, compiled, self.memory, keeping, resumed)
+            if asking is not None:
+                asking.take(scheduler, compiled)
         except BaseException:
             await keeper.abandon(lease)
             raise

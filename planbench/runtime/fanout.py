@@ -7,6 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench import events as ev
+from planbench.memory.entries import Entry
 from planbench.memory.sizes import measure
 from planbench.plan.facets import ItemFacets
 from planbench.plan.placeholders import Scope
@@ -15,18 +16,18 @@ from planbench.runtime.digests import digest_of
 from planbench.runtime.dispatch import BLOCKED
 from planbench.runtime.node import error_text, first_step
 from planbench.runtime.output import as_utf8, place
-from planbench.runtime.spread import given, name_artifact, tolerated
+from planbench.runtime.room import LARGE
+from planbench.runtime.spread import MAX_KEY, check_key, given, name_artifact, tolerated
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
     from contextvars import Context
 
-    from planbench.memory.entries import Entry
     from planbench.runtime.compiled import CompiledNode
     from planbench.runtime.restore import KeptItems
+    from planbench.runtime.room import Held
     from planbench.runtime.scheduler import Scheduler
 
-MAX_KEY: Final = 500
 DIGESTED: Final = 262_144
 """Bytes of an average item up to which calls get a digest, and can be reused."""
 
@@ -43,9 +44,11 @@ class FanOut:
 
     __slots__ = (
         "_cancelled",
+        "_careful",
         "_context",
         "_digests",
         "_emit",
+        "_held",
         "_identity",
         "_kept",
         "_may_reuse",
@@ -68,10 +71,13 @@ class FanOut:
         "total",
     )
 
-    def __init__(self, sched: Scheduler, node: CompiledNode, items: list[Any]) -> None:
+    def __init__(
+        self, sched: Scheduler, node: CompiledNode, items: list[Any], held: Held | None = None
+    ) -> None:
         each = node.node.for_each
         assert each is not None
         self._sched = sched
+        self._held = held
         self.node = node
         self.items = list(items)  # a tool that changes its source must not change what is called
         self.total = len(items)
@@ -99,6 +105,7 @@ class FanOut:
         self._plain_digests = self._digests and not node.arg_reads
         sched.run.bodies[node.id] = self.entries
         self._mine = sched.memory.start_items(node.id)
+        self._careful = sched.recorded or sched.room is not None
         self._kept = 0
         if sched.takeover is not None:
             self._kept = self._take_up(sched.takeover.items(node.id))
@@ -143,7 +150,9 @@ class FanOut:
                 self.next = index + 1
                 if self._kept and self.entries[index] is not None:
                     continue
-                scope.item = self.items[index]
+                scope.item = item = self.items[index]
+                if self._careful and isinstance(item, Entry):
+                    scope.item = await self._read(item)
                 scope.index = index
                 pending = self._begin(index, scope, now)
                 if pending is not None:
@@ -175,6 +184,14 @@ class FanOut:
     def _stored(self) -> int:
         return sum(entry is not None for entry in self.entries)
 
+    async def _read(self, entry: Entry) -> Any:
+        """Read an item that is another node's result, off the loop where it was spilled and is large."""
+        sched = self._sched
+        if entry.spilled and entry.nbytes > LARGE:
+            sched.relay()
+            return await sched.pools.aside(entry.view)
+        return entry.view()
+
     def _lost(self) -> bool:
         """Whether items were called that neither gave a value nor failed."""
         return self.failed + self._stored() < self.total
@@ -197,12 +214,12 @@ class FanOut:
                 or not key.isascii()
                 or self._secrets is not None
             ):
-                self._check_key(key)
+                check_key(key, node.id, self._written.get(key), self._secrets)
             self._written[key] = node.id
             args = node.resolve(scope)
             digest = digest_of(args) if self._plain_digests else self._digest(args, scope)
             if self._may_reuse and (entry := self._known(key, digest)) is not None:
-                if self._merger is not None or sched.recorded:
+                if self._merger is not None or self._careful:
                     return self._end_reuse(_Call(index, key, digest, began), entry)
                 self._reuse(index, entry, digest, None)
                 return None
@@ -221,7 +238,7 @@ class FanOut:
                 call = _Call(index, key, digest, began)
                 return self._end(call, sched.caller.go_on(node, context, work, value))
             nbytes = measure(value)
-            if nbytes is None or self._merger is not None or sched.recorded:
+            if nbytes is None or self._merger is not None or self._careful:
                 return self._end(_Call(index, key, digest, began), given(value))
             self._store(index, key, digest, took, value, nbytes, None)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
@@ -247,6 +264,9 @@ class FanOut:
                 artifact = await sched.values.persist(value, nbytes)
             index, key, digest, began = call
             self._store(index, key, digest, monotonic() - began, value, nbytes, facets, artifact)
+            if sched.room is not None:
+                del value
+                await sched.room.make()
         except asyncio.CancelledError as error:
             if sched.stopping or asyncio.current_task() in self._cancelled:
                 raise
@@ -285,22 +305,6 @@ class FanOut:
             data["facets"] = facets
             self._merger.add(index, facets)
         self._emit(ev.ITEM_FINISHED, data)
-
-    def _check_key(self, key: str) -> None:
-        if self._secrets is not None and self._secrets.holds(key):
-            msg = "store_as gives a key that holds a secret, and keys are recorded"
-            raise ValueError(msg)
-        owner = self._sched.values.written.get(key)
-        if owner is not None:
-            place = "another item" if owner == self.node.id else f"node {owner!r}"
-            msg = f"store_as gives the key {key[:80]!r}, which {place} has taken in this run"
-            raise ValueError(msg)
-        if not 0 < len(key) <= MAX_KEY:
-            msg = f"store_as gives a key of {len(key)} characters; 1 to {MAX_KEY} are allowed"
-            raise ValueError(msg)
-        if as_utf8(key) is not key:
-            msg = "store_as gives a key that holds half of a surrogate pair, which is no text"
-            raise ValueError(msg)
 
     def _digest(self, args: dict[str, Any], scope: Scope) -> str | None:
         if not self._digests:
@@ -396,6 +400,8 @@ class FanOut:
         sched.leave(self)
         sched.prints.flush(node.id)
         self.items = []
+        if sched.room is not None:
+            sched.room.give_back(self._held)
         if sched.takeover is not None and self._stored() > self._kept:
             sched.takeover.fresh.add(node.id)
         data: dict[str, Any] = {"node_id": node.id}

@@ -31,11 +31,15 @@ _SAME_ITEMS: Final = {"source", "select", "alias", "max_items"}
 
 
 class NodeRecord:
-    """What one node stored: the record of its own result, and those of its items by index."""
+    """What one node stored: the record of its own result, and those of its items by index.
 
-    __slots__ = ("finished", "items")
+    ``chosen`` is the record of the call that the model of a delegate chose.
+    """
+
+    __slots__ = ("chosen", "finished", "items")
 
     def __init__(self) -> None:
+        self.chosen: dict[str, Any] | None = None
         self.finished: dict[str, Any] | None = None
         self.items: dict[int, dict[str, Any]] = {}
 
@@ -105,6 +109,8 @@ class History:
                 record = self.nodes[data["node_id"]]
                 if record.finished is not None:
                     self.nodes[data["node_id"]] = NodeRecord()
+            case ev.TOOL_CALLED if "node_id" in data:
+                self.nodes[data["node_id"]].chosen = data
             case ev.NODE_FINISHED:
                 self.nodes[data["node_id"]].finished = data
             case ev.ITEM_FINISHED:
@@ -168,7 +174,7 @@ def continuation(
                     certain.add(node.id)
                     reruns.append(node.id)
             continue
-        reads = moving.intersection(edges(node.model_dump(by_alias=True))) if moving else None
+        reads = moving.intersection(_reads(node)) if moving else None
         if reads:
             watched[node.id] = frozenset(reads)
             moving.add(node.id)
@@ -176,6 +182,11 @@ def continuation(
                 certain.add(node.id)
                 reruns.append(node.id)
     return Continuation(reset, partly, watched, reruns)
+
+
+def _reads(node: PlanNode) -> list[str]:
+    """Name the nodes that a node reads; a delegate is shown the refs of all that it waits for."""
+    return node.depends_on if node.type == "delegate" else edges(node.model_dump(by_alias=True))
 
 
 def edited(old: ExecutionPlan, new: ExecutionPlan) -> set[str]:

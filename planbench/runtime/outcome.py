@@ -17,7 +17,7 @@ class Usage(NamedTuple):
     """What a run took: calls, model tokens, money, seconds.
 
     ``calls`` counts the tool calls of a plan, and the model calls of an algorithm with all
-    its child runs. ``cost`` is None when a call had no price.
+    its child runs; ``model_calls`` those of the delegates of a plan. ``cost`` is None when a call had no price.
     """
 
     calls: int = 0
@@ -25,6 +25,7 @@ class Usage(NamedTuple):
     output_tokens: int = 0
     cost: float | None = 0.0
     seconds: float = 0.0
+    model_calls: int = 0
 
 
 class Outcome:
@@ -57,7 +58,8 @@ def outcome_of(run: Run) -> Outcome:
     state = run.state
     agent = state.agent
     if agent is None:
-        usage = Usage(calls=state.calls, seconds=state.seconds)
+        asked, tokens_in, tokens_out, cost = state.spent
+        usage = Usage(state.calls, tokens_in, tokens_out, cost, state.seconds, asked)
         return Outcome(state.status, run.manifest, state.reason, usage)
     ended = agent.ended
     value = run.value_given or functools.partial(read_value, ended)

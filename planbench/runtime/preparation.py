@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from planbench.errors import PlanInvalid, RunRefused
+from planbench.runtime.choices import check_choices, check_spread
 from planbench.runtime.compiled import CompiledPlan
 from planbench.validation import patterns_of, secrets_of, validate_plan
 
@@ -90,7 +91,8 @@ def compile_plan(
         raise PlanInvalid(report.issues, name=plan.name)
     for node in plan.nodes:
         _refuse_unbuilt(node)
-    compiled = CompiledPlan(plan, registry)
+    compiled = CompiledPlan(plan, registry, allowed_tools)
+    check_choices(plan, compiled.choices)
     _kept.keep(plan, registry, version, policy_of(allowed_tools, env), compiled)
     return compiled
 
@@ -101,12 +103,7 @@ def _sorted(allowed_tools: Collection[str] | None) -> tuple[str, ...] | None:
 
 
 def _refuse_unbuilt(node: PlanNode) -> None:
-    if node.type == "delegate":
-        raise RunRefused(
-            "delegate_not_configured",
-            f"node {node.id!r} is a delegate, and no delegate model is configured",
-            node_id=node.id,
-        )
+    check_spread(node)
     if node.approve:
         raise RunRefused(
             "approval_not_available",

@@ -268,10 +268,11 @@ class Recovery:
         registry, before = self._engine.registry, history.tools
         for node in plan.nodes:
             state = states.get(node.id)
-            tool = registry.get(node.tool or "")
-            if state is None or state.status == "skipped" or tool is None or not node.tool:
+            if state is None or state.status == "skipped":
                 continue
-            if before.get(node.tool) not in (None, tool.fingerprint):
+            name = node.tool or state.chosen
+            tool = registry.get(name or "")
+            if tool is not None and before.get(tool.name) not in (None, tool.fingerprint):
                 changed.add(node.id)
         return continuation(states, plan, changed, again=again)
 

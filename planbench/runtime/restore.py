@@ -86,6 +86,9 @@ class Restorer:
         self._artifacts = artifacts
         self._limit = limit
         self._tools = {node.id: node.tool for node in history.plan.nodes}
+        for node_id, record in history.nodes.items():
+            if record.chosen is not None:
+                self._tools[node_id] = record.chosen["tool"]
         self._begun: dict[str, Items] = {}
 
     async def restore(

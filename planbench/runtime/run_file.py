@@ -62,6 +62,11 @@ def save_run(run: Run, path: str | Path, artifacts: Kept) -> Path:
     """Write a run as ``Run.save`` says; gives the path."""
     limit = _limit(artifacts)
     path = Path(path)
+    if run.state.agent is not None:
+        raise StoreError(
+            f"run {run.run_id!r} is of an algorithm, and files hold runs of plans",
+            hint="save the runs of plans that it started",
+        )
     events = list(run.events)
     plan = _without_secrets(run)
     history = History(run.run_id, events)

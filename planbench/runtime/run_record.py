@@ -30,6 +30,12 @@ _LONGEST: Final = 100_000
 _KEY: Final = 500
 _LAST: Final = 100_000_000_000.0
 """Seconds since the epoch up to which a time is one: the year 5138."""
+_CONTINUED: Final = 1_000
+_AGAIN: Final = 20_000
+_NOTED: Final = 200
+_FACTS: Final = 20
+_OPENING: Final = frozenset({ev.NODE_STARTED, ev.NODE_SKIPPED, ev.NODE_BLOCKED})
+_ENDING: Final = frozenset({ev.NODE_FINISHED, ev.NODE_FAILED, ev.NODE_SKIPPED, ev.NODE_BLOCKED})
 _ARTIFACT_ID: Final = re.compile(r"[A-Za-z0-9_]{1,40}-[1-9][0-9]{0,14}")
 _DEEP: Final = frozenset({list, dict})
 _NODE_ENDS: Final = frozenset({"ok", "partial"})
@@ -47,6 +53,7 @@ def read_history(archive: Archive, run_id: str, max_bytes: int) -> History:
     try:
         events = list(_events(body, run_id, most))
         _check_names(events)
+        _check_effort(events)
         history = History(run_id, events)
         _check_standing(history, archive)
         history.state.manifest()
@@ -175,6 +182,15 @@ def _are_texts(value: Any) -> bool:
     return type(value) is dict and all(map(_is_text, value.values()))
 
 
+def _is_note(value: Any) -> bool:
+    return (
+        type(value) is dict
+        and len(value) <= _FACTS
+        and all(map(_is_name, value))
+        and not any(type(fact) in _DEEP for fact in value.values())
+    )
+
+
 def _is_status(value: Any) -> bool:
     return type(value) is str and value in _STATUSES
 
@@ -204,6 +220,7 @@ _FIELDS: Final[dict[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("reset", "partly", "reruns"), _are_names),
     **dict.fromkeys(("cancelled", "tools"), _are_texts),
     **dict.fromkeys(("facets", "plan", "artifact"), _is_map),
+    "note": _is_note,
     "index": _is_place,
     "total": _is_total,
     "version": _is_count,
@@ -260,6 +277,8 @@ def _check_names(events: list[Event]) -> None:
     """See that every node that is spoken of is one of the plan."""
     if not events or events[0].type != ev.RUN_STARTED:
         raise ValueError("it does not begin with the start of a run")
+    if any("algorithm" in event.data for event in events):
+        raise ValueError("it is the run of an algorithm, and files hold runs of plans")
     nodes = events[0].data["plan"].get("nodes")
     written = nodes if type(nodes) is list else ()
     ids = (node.get("id") for node in written if type(node) is dict)
@@ -272,6 +291,28 @@ def _check_names(events: list[Event]) -> None:
         for name in names:
             if name not in known:
                 raise ValueError(f"{event.type}: the plan has no node {name[:60]!r}")
+
+
+def _check_effort(events: list[Event]) -> None:
+    """Refuse what takes far longer to work out than to read: no run begins again that often."""
+    continued = again = 0
+    ended: set[str] = set()
+    noted: dict[str, set[str]] = {}
+    for event in events:
+        node_id = event.data.get("node_id", "")
+        if event.type == ev.RUN_CONTINUED:
+            continued += 1
+        elif event.type in _OPENING and node_id in ended:
+            again += 1
+            ended.discard(node_id)
+        if event.type in _ENDING:
+            ended.add(node_id)
+        if "note" in event.data:
+            noted.setdefault(node_id, set()).update(event.data["note"])
+    if continued > _CONTINUED or again > _AGAIN:
+        raise ValueError(f"it was continued {continued:,} times, and {again:,} nodes ran again")
+    if any(len(names) > _NOTED for names in noted.values()):
+        raise ValueError(f"a node has more than {_NOTED:,} noted facts")
 
 
 def _check_standing(history: History, archive: Archive) -> None:

@@ -29,8 +29,8 @@ class SavePolicy(NamedTuple):
     folder: Path
 
     def wants(self, run: Run) -> bool:
-        """Whether a run that has ended is to be saved."""
-        return self.always or run.verdict() == "red"
+        """Whether a run that has ended is to be saved; files hold runs of plans."""
+        return run.state.agent is None and (self.always or run.verdict() == "red")
 
 
 def save_policy() -> SavePolicy | None:

@@ -20,25 +20,22 @@ from planbench.plan.placeholders import Scope
 from planbench.runtime.budget import time_limit
 from planbench.runtime.conditions import Conditions, Refused
 from planbench.runtime.dispatch import BLOCKED, Pools
-from planbench.runtime.fanout import FanOut
 from planbench.runtime.node import Caller, error_text, first_step_at, printed
+from planbench.runtime.opening import Opening
 from planbench.runtime.output import Prints
-from planbench.runtime.spread import SourceNotList, open_items
+from planbench.runtime.room import Room
 from planbench.runtime.takeover import Takeover
-from planbench.runtime.values import LARGE, Values
+from planbench.runtime.values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from planbench.memory import WorkingMemory
     from planbench.runtime.compiled import CompiledNode, CompiledPlan
+    from planbench.runtime.fanout import FanOut
     from planbench.runtime.restore import Keeping, Resumed
     from planbench.runtime.run import Run
 
 TURN: Final = 0.002
 """Seconds after which the workers give the loop a turn; a gap is about four of them."""
-SMALL: Final = 2_000
-"""Elements up to which a source is opened on the loop."""
 GRACE: Final = 5.0
 """Seconds that a cancelled tool has to clean up before it is cancelled again."""
 PATIENCE: Final = 2
@@ -70,6 +67,8 @@ class Scheduler:
         self.free = self.cap
         self.values = Values(run, memory, self.pools.aside, keeping)
         self.recorded = keeping is not None and keeping.artifacts is not None
+        self.room = Room(memory, run.bodies, self.pools.aside) if memory.bounded else None
+        self._do = self._execute if self.room is None else self._execute_in_room
         self.journal = None if keeping is None else keeping.journal
         self.scope = Scope(self.values.artifact, self.values.ref, secret=self.values.secret)
         self.stopping = False
@@ -79,7 +78,7 @@ class Scheduler:
         self.conditions = Conditions(run)
         self.ready: deque[CompiledNode] = deque(compiled.roots)
         self.claimed: deque[CompiledNode] = deque()
-        self._opening: deque[CompiledNode] = deque()
+        self.opening = Opening(self)
         self.fanouts: list[FanOut] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._done = self.loop.create_future()
@@ -106,9 +105,11 @@ class Scheduler:
             if timer is not None:
                 timer.cancel()
             await self._stop()
+            self.fanouts.clear()
+            if self.room is not None:
+                await self.room.close()
             self.pools.close()
             self.prints.close()
-            self.fanouts.clear()
         if self._failure is not None:
             raise self._failure
         if self.expired:
@@ -177,7 +178,7 @@ class Scheduler:
                 ready.popleft()
                 if (node.guard is None and not skipped) or self._admits(node, data):
                     self.run.emit(ev.NODE_STARTED, data)
-                    self._open(node)
+                    self.opening.open(node)
             elif self.free <= 0:
                 return
             else:
@@ -215,7 +216,7 @@ class Scheduler:
         """
         if self._idle or self.stopping:
             return
-        if self.claimed or self._opening or self._hurried or self._least_busy() is not None:
+        if self.claimed or self.opening.waiting or self._hurried or self._least_busy() is not None:
             self._idle += 1
             worker = self.loop.create_task(self._worker())
             self._workers.add(worker)
@@ -226,10 +227,10 @@ class Scheduler:
         task = asyncio.current_task()
         assert task is not None
         while not self.stopping:
-            if self._opening:
-                await self._open_aside(self._opening.popleft())
+            if self.opening.waiting:
+                await self.opening.open_next()
             elif self.claimed:
-                await self._execute(self.claimed.popleft())
+                await self._do(self.claimed.popleft())
                 self.free += 1
                 if self.ready and self.fanouts:
                     await self._serve_waiting(task)
@@ -288,6 +289,18 @@ class Scheduler:
 
     # -- one plain node -------------------------------------------------------------
 
+    async def _execute_in_room(self, node: CompiledNode) -> None:
+        """Execute within the budget of the memory: what the call reads stays, the rest makes room."""
+        room = self.room
+        assert room is not None
+        self.relay()
+        held = await room.hold(node.arg_reads)
+        try:
+            await self._execute(node)
+        finally:
+            room.give_back(held)
+        await room.make()
+
     async def _execute(  # noqa: C901, PLR0912 - the hot path: each call saved here is saved a node
         self, node: CompiledNode
     ) -> None:
@@ -345,54 +358,14 @@ class Scheduler:
 
     def _failed(self, node: CompiledNode, error: BaseException, *, called: bool) -> None:
         self.prints.flush(node.id)
+        if node.delegate is not None:
+            if isinstance(error, Refused):  # its model chose no tool
+                self._skip(node, error)
+                return
+            called = node.delegate.called
         text = error_text(error, secrets=self.run.secrets)
         data = {"node_id": node.id, "error": text, "calls": int(called)}
         self.run.emit(ev.NODE_FAILED, data)
-        self.finish(node, failed=True)
-
-    # -- fan-outs -------------------------------------------------------------------
-
-    def _open(self, node: CompiledNode) -> None:
-        each = node.node.for_each
-        assert each is not None
-        source = self.values.artifact(each.source_node)
-        if type(source) is list and len(source) <= SMALL and node.select is None:
-            self._spread(node, lambda: open_items(node, source))
-        else:
-            self._opening.append(node)
-
-    async def _open_aside(self, node: CompiledNode) -> None:
-        each = node.node.for_each
-        assert each is not None
-        source = self.values.artifact(each.source_node)
-        body = self.run.bodies[each.source_node]
-        nbytes = LARGE + 1 if isinstance(body, list) else body.nbytes
-        try:
-            if nbytes > LARGE:
-                self.relay()
-                items = await self.pools.aside(lambda: open_items(node, source))
-            else:
-                items = open_items(node, source)
-        except Exception as error:  # noqa: BLE001 - a path or source that does not fit is the node's error
-            self._not_opened(node, error)
-            return
-        self._spread(node, lambda: items)
-
-    def _spread(self, node: CompiledNode, items: Callable[[], list[Any]]) -> None:
-        try:
-            fan = FanOut(self, node, items())
-        except Exception as error:  # noqa: BLE001 - as in _open_aside
-            self._not_opened(node, error)
-            return
-        self.run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "total": fan.total})
-        if fan.total:
-            self.fanouts.append(fan)
-        else:
-            fan.close()
-
-    def _not_opened(self, node: CompiledNode, error: Exception) -> None:
-        text = str(error) if isinstance(error, SourceNotList) else error_text(error)
-        self.run.emit(ev.NODE_FAILED, {"node_id": node.id, "error": text[:300]})
         self.finish(node, failed=True)
 
     def leave(self, fan: FanOut) -> None:

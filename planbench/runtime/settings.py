@@ -81,7 +81,7 @@ def durability_of(value: object) -> Durability:
 
 
 def _is_seconds(value: object) -> bool:
-    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]  # numbers
+    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]  # a number, by the test before
 
 
 def _wrong(name: str, value: object, allowed: str) -> ConfigurationError:

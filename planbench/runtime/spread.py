@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from planbench.plan.shapes import is_frame
+from planbench.runtime.output import as_utf8
 
 if TYPE_CHECKING:
     from planbench.memory.entries import Entry
     from planbench.runtime.compiled import CompiledNode
+    from planbench.runtime.masking import Masking
+
+MAX_KEY: Final = 500
+"""Characters of a key of the working memory."""
 
 
 class SourceNotList(Exception):  # told to the node
@@ -72,3 +77,20 @@ def name_artifact(data: dict[str, Any], entry: Entry, artifact: dict[str, Any] |
 async def given(value: Any) -> Any:
     """Give a value that is there already to who awaits one."""
     return value
+
+
+def check_key(key: str, node_id: str, owner: str | None, secrets: Masking | None) -> None:
+    """Refuse a key that the run has taken, that holds a secret, or that is no text of fit length."""
+    if secrets is not None and secrets.holds(key):
+        msg = "store_as gives a key that holds a secret, and keys are recorded"
+        raise ValueError(msg)
+    if owner is not None:
+        place = "another item" if owner == node_id else f"node {owner!r}"
+        msg = f"store_as gives the key {key[:80]!r}, which {place} has taken in this run"
+        raise ValueError(msg)
+    if not 0 < len(key) <= MAX_KEY:
+        msg = f"store_as gives a key of {len(key)} characters; 1 to {MAX_KEY} are allowed"
+        raise ValueError(msg)
+    if as_utf8(key) is not key:
+        msg = "store_as gives a key that holds half of a surrogate pair, which is no text"
+        raise ValueError(msg)

@@ -30,6 +30,7 @@ class NodeState:
     ``status`` is waiting, running, ok, partial, error, blocked, skipped or cancelled.
     ``notes`` are the facts that the tool of a plain node attached to its call.
     ``total`` is None for a node that makes one call, and until a fan-out is opened.
+    ``chosen`` is the tool that the model of a delegate chose.
     """
 
     # Defaults of the class, so that making the state of a node stores nothing but its id.
@@ -49,6 +50,7 @@ class NodeState:
     reason: str | None = None
     output: str = ""
     warnings: Sequence[str] = ()
+    chosen: str | None = None
     notes: Mapping[str, Any] = _NO_FACETS
 
     def __init__(self, node_id: str) -> None:
@@ -144,4 +146,4 @@ class Lineage:
         self.resume_level: ResumeLevel = "none"
         self.repairs = 0
         self.max_repairs = 2
-        self.reruns: tuple[str, ...] = ()
+        self.reruns: dict[str, None] = {}

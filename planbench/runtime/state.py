@@ -8,6 +8,7 @@ from planbench import events as ev
 from planbench.plan.manifest import ItemCounts, PlanRunManifest
 from planbench.plan.model import ExecutionPlan
 from planbench.runtime import agent_state
+from planbench.runtime.budget import Spend
 from planbench.runtime.standing import (
     BLOCKED_REASON,
     FAILED,
@@ -38,6 +39,7 @@ class RunState:
         self.nodes_done = 0
         self.errors = 0
         self.calls = 0
+        self.spent = Spend()
         self.reason: str | None = None
         self.code: str | None = None
         self.lineage = Lineage()
@@ -69,6 +71,18 @@ class RunState:
             return "completed"
         return "partial" if statuses & {"ok", "partial", "skipped"} else "failed"
 
+    def _usage(self) -> dict[str, float]:
+        """Count the tool calls of a plan, and what its delegates asked; no cost where one has no price."""
+        spent = self.spent
+        counts = {
+            "calls": self.calls,
+            "model_calls": spent.calls,
+            "input_tokens": spent.input_tokens,
+            "output_tokens": spent.output_tokens,
+            "cost": spent.cost,
+        }
+        return {name: float(count) for name, count in counts.items() if count is not None}
+
     def manifest(self) -> PlanRunManifest:
         """Give the manifest as it stands now; nodes that never started are left out."""
         plan = self.plan
@@ -98,7 +112,7 @@ class RunState:
                 for node in self.nodes.values()
                 if node.total is not None
             },
-            usage=self.agent.usage if self.agent else {"calls": float(self.calls), "cost": 0.0},
+            usage=self.agent.usage if self.agent else self._usage(),
             run_id=self.run_id,
             root_run_id=lineage.root or self.run_id,
             parent_run_id=lineage.parent,
@@ -130,7 +144,7 @@ def _run_started(state: RunState, event: Event) -> None:
     lineage = state.lineage
     lineage.root = data.get("root_run_id")
     lineage.parent = data.get("parent_run_id")
-    lineage.reruns = tuple(data.get("reruns", ()))
+    lineage.reruns = dict.fromkeys(data.get("reruns", ()))
     lineage.repairs = data.get("attempt", data.get("repairs", 0))
     if "recovery" in data:
         recovery = data["recovery"]
@@ -157,7 +171,7 @@ def _run_continued(state: RunState, event: Event) -> None:
         state.nodes[node_id] = state.nodes[node_id].reopened(keep_items=node_id in partly)
     state.nodes_done = sum(node.ended for node in state.nodes.values())
     state.errors = 0
-    state.lineage.reruns = tuple(data["reruns"])
+    state.lineage.reruns = dict.fromkeys(data["reruns"])
     agent_state.go_on(state)
 
 
@@ -197,8 +211,7 @@ def _node_started(state: RunState, event: Event) -> None:
 
 def _reopen(state: RunState, node: NodeState) -> NodeState:
     state.nodes_done -= 1
-    if node.node_id not in state.lineage.reruns:
-        state.lineage.reruns = (*state.lineage.reruns, node.node_id)
+    state.lineage.reruns[node.node_id] = None
     state.nodes[node.node_id] = again = node.reopened(keep_items=False)
     return again
 
@@ -291,8 +304,14 @@ def _item_failed(state: RunState, event: Event) -> None:
 
 
 def _node_retried(state: RunState, event: Event) -> None:
-    del event
-    state.calls += 1
+    state.calls += event.data.get("calls", 1)
+
+
+def _tool_called(state: RunState, event: Event) -> None:
+    """Note what a delegate chose; the calls of an algorithm name no node."""
+    node = state.nodes.get(event.data.get("node_id", ""))
+    if node is not None:
+        node.chosen = str(event.data["tool"])
 
 
 APPLY: Final = {
@@ -312,6 +331,7 @@ APPLY: Final = {
     ev.NODE_BLOCKED: _node_blocked,
     ev.NODE_OUTPUT: _node_output,
     ev.NODE_RETRIED: _node_retried,
+    ev.TOOL_CALLED: _tool_called,
     ev.ITEM_FINISHED: _item_finished,
     ev.ITEM_FAILED: _item_failed,
 }

@@ -225,8 +225,7 @@ class _Reading:
         begun = {key[0] for key, _ in self.started.values()}
         for step_id, keys in [*self._steps.items()]:
             if step_id in begun - closed or len(keys) == 1:
-                for key in keys:
-                    self.told[key] = 0
+                self.told.subtract({one: self.told[one] for one in keys})
                 del self._steps[step_id]
 
     def _tell(self, event: Event) -> None:

@@ -60,7 +60,8 @@ class Tool:
     ``parameters`` and ``output_schema`` are JSON Schema; ``fingerprint`` changes when
     the function's source, signature or bound values do. With ``wants_idempotency_key``
     the call takes an ``idempotency_key`` that no plan writes. ``unchecked`` names the
-    parameters whose annotation could not be used: they take anything.
+    parameters whose annotation could not be used: they take anything. ``gives_nothing``
+    says that it is declared to return None; then there is no ``output_schema``.
     """
 
     def __init__(
@@ -81,7 +82,8 @@ class Tool:
         self.signature_text = signature_text
         self.parameters = arguments.parameters
         self.unchecked = arguments.unchecked
-        self.output_schema = output_schema
+        self.gives_nothing = output_schema is not None and output_schema.get("type") == "null"
+        self.output_schema = None if self.gives_nothing else output_schema
         self.wants_idempotency_key = wants_idempotency_key
         self.effects = options.effects
         self.idempotent = options.idempotent

@@ -18,6 +18,7 @@ from planbench.errors import ConfigurationError, ToolError, UnknownTool
 from planbench.plan.structure import suggestion
 from planbench.tools.catalog import catalog_entry, is_allowed
 from planbench.tools.definition import Tool
+from planbench.tools.observed import ObservedShapes
 from planbench.tools.signature import IDEMPOTENCY_KEY
 from planbench.tools.sources import tools_of
 
@@ -58,6 +59,7 @@ class ToolRegistry:
         self._version = 0
         self._lock = threading.Lock()
         self._subscribers: list[Callback] = []
+        self._observed = ObservedShapes()
         self.register(_given(tools))
 
     @property
@@ -107,6 +109,17 @@ class ToolRegistry:
     def get(self, name: str) -> Tool | None:
         """Give the tool of that name, or None."""
         return self._tools.get(name)
+
+    def observe(self, tool: Tool, value: Any) -> None:
+        """Note the names and types of what a call of a tool gave, never a value.
+
+        Most calls are not looked at and cost next to nothing.
+        """
+        self._observed.observe(tool, value)
+
+    def observed(self, tool: Tool) -> dict[str, Any] | None:
+        """Give the JSON Schema of what earlier calls of a tool gave; None where none was seen."""
+        return self._observed.schema(tool)
 
     def list_tools(self) -> list[Tool]:
         """Give all tools, in the order in which they came."""

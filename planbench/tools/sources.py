@@ -10,7 +10,7 @@ from planbench.errors import ToolError
 from planbench.tools.definition import Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 
 def tools_of(thing: Any) -> Tool | list[Tool]:
@@ -18,7 +18,7 @@ def tools_of(thing: Any) -> Tool | list[Tool]:
 
     A module gives its tools and the public functions that it defines; a toolkit, which is an
     object that cannot be called, its public async methods and those marked with
-    ``@tool``. Raises ToolError for anything else, and where nothing is found.
+    ``@tool``, but those that its ``hidden_tools`` names. Raises ToolError for anything else, and where nothing is found.
     """
     if isinstance(thing, Tool):
         return _whole(thing)
@@ -80,9 +80,10 @@ def _is_function(value: Any) -> bool:
 def _of_toolkit(toolkit: Any) -> Iterator[Tool]:
     """Give its tools in the order written, those of base classes first."""
     kind = type(toolkit)
+    hidden: Collection[str] = getattr(toolkit, "hidden_tools", ())
     names = dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base))
     for name in names:
-        if name.startswith("_"):
+        if name.startswith("_") or name in hidden:
             continue
         static = inspect.getattr_static(kind, name)
         if isinstance(static, Tool):

@@ -92,10 +92,11 @@ class TypedArguments:
 
 def output_schema(returns: Any) -> dict[str, Any] | None:
     """Give the JSON Schema of what a tool returns; None where its annotation says nothing."""
-    origin = typing.get_origin(returns)
-    if origin in {Awaitable, Coroutine}:
+    if typing.get_origin(returns) in {Awaitable, Coroutine}:
         returns = typing.get_args(returns)[-1]
-    if returns is Any or returns is None or returns is type(None):
+    if returns is None or returns is type(None):
+        return {"type": "null"}
+    if returns is Any:
         return None
     try:
         config = None if _has_config(returns) else _PLAIN

@@ -52,6 +52,13 @@ def test_a_budget_goes_into_an_event_and_back():
     assert Budget.from_dict(None) is None
 
 
+@pytest.mark.parametrize("record", [{"max_cost": -1}, {"other": 1}, {"max_tokens": "many"}])
+def test_a_damaged_budget_on_record_is_refused(record):
+    with pytest.raises(RunRefused) as caught:
+        Budget.from_dict(record)
+    assert caught.value.code == "checkpoint_invalid"
+
+
 def test_a_sum_with_an_unknown_cost_is_unknown():
     known, unknown = Spend(1, 2, 3, 0.5), Spend(1, 0, 0, None)
 

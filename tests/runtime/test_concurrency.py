@@ -12,7 +12,7 @@ from planbench import events as ev
 from planbench.memory import sizes
 from planbench.plan.facets import FacetReader
 from planbench.plan.model import ExecutionPlan, PlanMetadata, PlanNode
-from planbench.runtime import Engine, scheduler
+from planbench.runtime import Engine, opening, scheduler
 from planbench.tools import ToolRegistry
 
 
@@ -365,13 +365,13 @@ def test_small_results_are_measured_and_read_where_they_are(lab, threads):
 
 def test_a_large_source_is_spread_in_a_thread(lab, monkeypatch):
     seen = []
-    spread = scheduler.open_items
+    spread = opening.open_items
 
     def noted(node, source):
         seen.append(threading.current_thread().name.rpartition("-")[0])
         return spread(node, source)
 
-    monkeypatch.setattr(scheduler, "open_items", noted)
+    monkeypatch.setattr(opening, "open_items", noted)
     rows = [{"n": i, "t": "x" * 400} for i in range(3_000)]
     lab.run(*lab.items(rows, args={"value": "{item.n}"}, each={"max_items": 3_000}))
     lab.run(*lab.items([1, 2]))

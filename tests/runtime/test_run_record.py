@@ -478,3 +478,61 @@ def test_any_value_in_any_field_is_refused_or_can_be_shown(file, data):
         assert saved.memory is not None
     except PlanbenchError:
         return
+
+
+# -- what takes longer to work out than to read --------------------------------------------
+
+
+def continued(file, times):
+    last = file.events[-1]
+    data = {"reset": [], "partly": [], "reruns": [], "seconds": 0.0}
+    return [
+        {**last, "seq": last["seq"] + at, "type": "planbench.run.continued", "data": data}
+        for at in range(1, times + 1)
+    ]
+
+
+def test_a_run_that_was_continued_very_often_is_refused(file):
+    file.events += continued(file, 1_001)
+    file.refused("it was continued 1,001 times")
+
+
+def test_nodes_that_begin_again_and_again_are_refused(file):
+    last = file.events[-1]
+    file.events += [
+        {
+            **last,
+            "seq": last["seq"] + at,
+            "type": "planbench.node.skipped",
+            "data": {"node_id": "sum", "reason": "x"},
+        }
+        for at in range(1, 20_100)
+    ]
+    file.refused("nodes ran again")
+
+
+def test_facts_without_end_are_refused(file):
+    last = file.events[-1]
+    file.events += [
+        {
+            **last,
+            "seq": last["seq"] + at,
+            "type": "planbench.node.progress",
+            "data": {"node_id": "sum", "note": {f"n{at}": 1}},
+        }
+        for at in range(1, 300)
+    ]
+    file.refused("more than 200 noted facts")
+
+
+@pytest.mark.parametrize(
+    "note", [[1], {"a": []}, {"a\n": 1}, {"": 1}, {f"n{at}": 1 for at in range(21)}]
+)
+def test_a_note_that_is_none_is_refused(file, note):
+    file.find("node.progress")["note"] = note
+    file.refused("'note' has a value that it cannot have")
+
+
+def test_the_run_of_an_algorithm_is_refused(file):
+    file.events[0]["data"]["algorithm"] = "planbench.algos.ToolLoop"
+    file.refused("it is the run of an algorithm")
