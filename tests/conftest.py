@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 
 import pytest
+
+# No test may leave a journal in the folder that it happens to run in; those about it say where.
+os.environ["PLANBENCH_STORE"] = "memory"
 
 
 @pytest.fixture(autouse=True)

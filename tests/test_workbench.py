@@ -15,14 +15,15 @@ from planbench.errors import (
     PlanLoadError,
 )
 from planbench.files import load_plan
+from planbench.llm import FakeLLMClient
+from planbench.llm.fake import tool_call
 from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan, PlanNode
+from planbench.runbook import KEPT_RUNS, KEPT_VALUES
 from planbench.runtime import Run
 from planbench.tools import ToolRegistry
 from planbench.validation import check_plan
 from planbench.workbench import (
-    KEPT_RUNS,
-    KEPT_VALUES,
     Workbench,
     get_workbench,
     run_plan,
@@ -223,7 +224,7 @@ def test_a_store_given_as_an_object_is_neither_opened_nor_closed(tmp_path):
 
 def test_its_own_store_is_opened_once_before_the_first_run(bench, monkeypatch):
     store = Noted()
-    monkeypatch.setattr(bench.engine, "store", store)
+    monkeypatch.setattr(bench.remembering, "store", store)
 
     async def main():
         for _ in range(3):
@@ -242,7 +243,7 @@ def test_a_store_that_could_not_be_opened_is_tried_again(bench, monkeypatch):
                 raise OSError("not yet")
 
     store = Shy()
-    monkeypatch.setattr(bench.engine, "store", store)
+    monkeypatch.setattr(bench.remembering, "store", store)
 
     async def main():
         with pytest.raises(OSError, match="not yet"):
@@ -362,7 +363,7 @@ def test_run_plan_takes_parameters_a_store_and_what_is_allowed():
             with pytest.raises(PlanInvalid):
                 await run_plan(wanting, registry=registry, **options)
         with pytest.raises(ConfigurationError):
-            await run_plan(plan(), registry=registry, store="sqlite:///f.db")
+            await run_plan(plan(), registry=registry, store="floppy://f.db")
 
     asyncio.run(main())
 
@@ -498,3 +499,21 @@ def test_work_that_is_kept_is_waited_for_at_the_end(bench):
         assert done == [True]
 
     asyncio.run(main())
+
+
+def test_run_plan_and_the_workbench_take_a_model_for_delegates():
+    node = PlanNode(id="pick", type="delegate", instruction="choose")
+    chosen = ExecutionPlan(name="p", objective="o", nodes=[node])
+    model = FakeLLMClient(lambda _: tool_call("give", value=3))
+    memory = WorkingMemory()
+    manifest = run_sync(chosen, registry=[give], memory=memory, delegate_llm=model)
+    assert (manifest.status, memory["pick"]) == ("completed", 3)
+
+    async def main():
+        bench = Workbench([give], store="memory", delegate_llm=model)
+        run = await bench.start(chosen)
+        await run
+        await bench.close()
+        return run
+
+    assert asyncio.run(main()).value("pick") == 3

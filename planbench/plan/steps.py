@@ -14,7 +14,7 @@ from planbench.plan.source import shown
 from planbench.plan.structure import StructureProblem, Suggestions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from planbench.plan.document import Document
     from planbench.plan.fields import FieldProblem
@@ -62,8 +62,11 @@ class StepPlan(PlanModel):
         return self
 
 
-def step_problems(steps: Sequence[Step]) -> list[StructureProblem]:
-    """Find everything that is wrong between steps: ids, dependencies and cycles, all at once."""
+def step_problems(steps: Sequence[Step], known: Collection[str] = ()) -> list[StructureProblem]:
+    """Find everything that is wrong between steps: ids, dependencies and cycles, all at once.
+
+    ``known`` names steps of an earlier plan that these may wait for.
+    """
     found: list[StructureProblem] = []
     first: dict[str, int] = {}
     for position, step in enumerate(steps):
@@ -75,7 +78,8 @@ def step_problems(steps: Sequence[Step]) -> list[StructureProblem]:
             )
     names = Suggestions(first)
     for position, step in enumerate(steps):
-        found += (p._replace(position=position) for p in _dependency_problems(step, names))
+        problems = _dependency_problems(step, names, known)
+        found += (p._replace(position=position) for p in problems)
     loops = [[i, i] for i, position in first.items() if i in steps[position].depends_on]
     loops += cycles({steps[i].id: _others(steps[i]) for i in first.values()})
     found += (
@@ -95,7 +99,9 @@ def _others(step: Step) -> list[str]:
     return [need for need in step.depends_on if need != step.id]
 
 
-def _dependency_problems(step: Step, names: Suggestions) -> Iterator[StructureProblem]:
+def _dependency_problems(
+    step: Step, names: Suggestions, known: Collection[str]
+) -> Iterator[StructureProblem]:
     seen: set[str] = set()
     for i, need in enumerate(step.depends_on):
         where = ("depends_on", i)
@@ -105,19 +111,24 @@ def _dependency_problems(step: Step, names: Suggestions) -> Iterator[StructurePr
         elif need in seen:
             text = f"{need!r} stands twice in depends_on"
             yield StructureProblem("duplicate_dependency", text, step.id, where)
-        elif need not in names:
+        elif need not in names and need not in known:
             text = f"depends_on names {need!r}, and no step has that id"
             fix = names.near(need)
             yield StructureProblem("unknown_dependency", text, step.id, where, fix=fix)
         seen.add(need)
 
 
-def read_steps(document: Document) -> tuple[StepPlan | None, list[ValidationIssue]]:
-    """Read a document as a plan of steps; the plan is there when no issue is."""
+def read_steps(
+    document: Document, known: Collection[str] = ()
+) -> tuple[StepPlan | None, list[ValidationIssue]]:
+    """Read a document as a plan of steps; the plan is there when no issue is.
+
+    ``known`` names steps of an earlier plan that these may wait for.
+    """
     value = document.value
     if isinstance(value, dict) and list(value) == ["plan"] and isinstance(value["plan"], dict):
         document = document.inside("plan")
-    reader = _Reader(document)
+    reader = _Reader(document, known)
     reader.read()
     if reader.issues:
         return None, reader.issues
@@ -127,13 +138,14 @@ def read_steps(document: Document) -> tuple[StepPlan | None, list[ValidationIssu
 class _Reader:
     """Takes a document's steps one by one; what is wrong with one hides nothing of the others."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, known: Collection[str]) -> None:
         self.steps: list[Step] = []
         self.issues = [
             issue.model_copy(update={"node_id": _id_at(document.value, route)})
             for issue, route in zip(document.problems, document.routes, strict=True)
         ]
         self._document = document
+        self._known = known
         self._positions: list[int] = []
 
     def read(self) -> None:
@@ -157,7 +169,7 @@ class _Reader:
         else:
             for position, record in enumerate(root["steps"]):
                 self._step(position, record)
-        for problem in step_problems(self.steps):
+        for problem in step_problems(self.steps, self._known):
             position = self._positions[problem.position or 0]
             route = ("steps", position, *problem.field)
             self._tell(problem.code, problem.message, route, problem.node_id, problem.fix)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from planbench.runtime.agent import Agent, Algorithm
+from planbench.runtime.agent import Agent
+from planbench.runtime.algorithm import Algorithm
 from planbench.runtime.budget import Budget
 from planbench.runtime.children import Repairable
 from planbench.runtime.engine import Engine

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import orjson
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from planbench.llm.client import ModelClient, ModelRequest
     from planbench.runtime.agent_tools import ToolCaller
+    from planbench.runtime.algorithm import Algorithm
     from planbench.runtime.budget import Ledger
     from planbench.runtime.recorded import Values
     from planbench.runtime.recorder import Recorder
@@ -47,28 +48,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 VALUE_FIELDS = ("value", "artifact", "codec", "payload")
 """The fields of an event that keep a value."""
-
-
-@runtime_checkable
-class Algorithm(Protocol):
-    """Anything that does a task with models, tools and child runs.
-
-    ``name`` is unique in an engine: a run is resumed by it. What ``run`` gives is the value
-    of the run, what it raises its failure, with the message as the reason. All that it
-    does to the world goes through ``agent``, and apart from that it does the same every
-    time: then it can be resumed. Attributes that are looked at where they are there:
-    ``model``, the model that it asks; ``executors``, the algorithms that it runs as
-    children; ``check(inputs)``, which raises ConfigurationError before a run starts.
-    """
-
-    @property
-    def name(self) -> str:
-        """What the algorithm is called."""
-        ...
-
-    async def run(self, agent: Agent, inputs: Mapping[str, Any]) -> Any:
-        """Do the task that ``inputs`` tell and give what came of it."""
-        ...
 
 
 class Host(Protocol):

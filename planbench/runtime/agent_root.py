@@ -13,7 +13,8 @@ from planbench.runtime.node import error_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from planbench.runtime.agent import Agent, Algorithm
+    from planbench.runtime.agent import Agent
+    from planbench.runtime.algorithm import Algorithm
     from planbench.runtime.budget import Ledger
     from planbench.runtime.dispatch import Pools
     from planbench.runtime.keeping import Keeper

@@ -13,9 +13,10 @@ from planbench.errors import (
     RunRefused,
 )
 from planbench.plan.source import shown
-from planbench.runtime.agent import Agent, Algorithm
+from planbench.runtime.agent import Agent
 from planbench.runtime.agent_root import AgentRoot
 from planbench.runtime.agent_tools import ToolCaller
+from planbench.runtime.algorithm import is_algorithm
 from planbench.runtime.budget import Budget, Ledger, Spend, check_priced
 from planbench.runtime.dispatch import Pools
 from planbench.runtime.recorded import Values, read_value, write_value
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from planbench.checkpoints import Lease
     from planbench.llm.client import ModelClient
     from planbench.memory.scope import TaskScope
+    from planbench.runtime.algorithm import Algorithm
     from planbench.runtime.engine import Engine
     from planbench.runtime.history import History
     from planbench.runtime.recovery import Held
@@ -299,11 +301,6 @@ class Agents:
         agent = history.state.agent
         steps = {} if agent is None else agent.steps
         return any(step["id"] == node_id and transcript.stands(one) for one, step in steps.items())
-
-
-def is_algorithm(work: object) -> bool:
-    """Whether something can be run: it has a name, and ``async run(agent, inputs)``."""
-    return not isinstance(work, type) and isinstance(work, Algorithm) and callable(work.run)
 
 
 def _family(algorithm: Algorithm) -> Iterator[Algorithm]:

@@ -13,7 +13,8 @@ from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan
 from planbench.plan.parameters import bind, check_params, wanted
 from planbench.plan.source import shown
-from planbench.runtime.agents import Agents, is_algorithm
+from planbench.runtime.agents import Agents
+from planbench.runtime.algorithm import is_algorithm
 from planbench.runtime.children import Children
 from planbench.runtime.delegates import Delegates
 from planbench.runtime.keeping import Keeper
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from planbench.llm.client import ModelClient
     from planbench.memory.artifacts import ArtifactStore
     from planbench.memory.scope import TaskMemoryRuntime, TaskScope
-    from planbench.runtime.agent import Algorithm
+    from planbench.runtime.algorithm import Algorithm
     from planbench.runtime.budget import Budget
     from planbench.runtime.children import Repairable
     from planbench.runtime.compiled import CompiledPlan

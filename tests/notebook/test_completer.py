@@ -120,6 +120,12 @@ def complete(text):
         ("print('%plan run m|", []),
         ("%%bash\n%plan run m|", []),
         ("%%planner\nno|", []),
+        ("%%plan_objective\nno|", []),
+        ("%%plan_obj|", []),
+        ("%%plan_objective x --mo|", ["--model"]),
+        ("%%plan_objective x --tools l|", ["list_keys"]),
+        ("%plan prompt --tools l|", ["list_keys"]),
+        ("%plan prompt --to|", ["--tools"]),
         ("import os\nno|", []),
     ],
 )

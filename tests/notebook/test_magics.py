@@ -762,3 +762,13 @@ def test_sessions_without_a_panel_are_let_go(shell):
     for _ in range(5):
         ok(shell, f"%%plan\n{GOOD}")
     assert len(get_workbench().sessions) <= 1
+
+
+def test_the_model_of_delegates_is_set_by_config(shell):
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    ok(shell, "%config PlanMagics.delegate = 'ollama:small'")
+    assert get_workbench().delegate.client.model == "small"
+    ok(shell, "%config PlanMagics.prices = {'small': (1.0, 2.0)}")
+    assert get_workbench().delegate.is_priced()
+    ok(shell, "%config PlanMagics.delegate = ''")
+    assert get_workbench().delegate is None

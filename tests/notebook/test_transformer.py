@@ -60,6 +60,13 @@ def test_a_cell_becomes_one_awaited_call_with_line_and_body(transform):
     assert awaited(transform(f"%%plan morning --run\n{BODY}")) == ("morning --run", BODY)
 
 
+@pytest.mark.parametrize("head", ["", "# why\n\n", "  "])
+def test_an_objective_is_awaited_too_whatever_stands_in_it(transform, head):
+    body = "Find {what}'s new in \"$HOME\" since %plan run x\n\n  >>> and more\n"
+    code = transform(f"{head}%%plan_objective x --tools a*\n{body}")
+    assert awaited(code, "objective") == ("x --tools a*", body)
+
+
 def test_a_cell_without_run_is_awaited_too(transform):
     assert awaited(transform(f"%%plan morning\n{BODY}")) == ("morning", BODY)
 
@@ -160,7 +167,7 @@ def test_the_subcommands_that_wait_are_awaited(transform, command):
         "%%writefile f.py\n%%plan\n%plan run x\n",
         "# c\n%%bash\n%plan run x\n",
         "%%plans\nx",
-        "%%plan_objective x\nbody",
+        "%%plan_objectives x\nbody",
     ],
 )
 def test_what_needs_no_await_is_left_alone(transform, cell):

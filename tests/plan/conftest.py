@@ -23,7 +23,7 @@ SCALARS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**70), 2**70),
-    st.floats(allow_nan=False),
+    st.floats(allow_nan=False, allow_infinity=False),
     TEXTS,
 )
 PATHS = st.sampled_from(["rows[]", "a.b", "[]", "rows[].kind", "a[0].b", "x-1", "not a path", "[", "{params.p}"])  # fmt: skip

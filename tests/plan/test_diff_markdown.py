@@ -43,7 +43,7 @@ def assert_harmless(text):
 
 
 def assert_own_graph(block):
-    label = r'\["(?:[A-Za-z0-9 ]|#\d+;|<br/>)*"\]'
+    label = r'\["(?:[^\W_]|[ _.,\-]|\N{MIDDLE DOT}|#\d+;|<br/>)*"\]'
     line = rf"flowchart LR|  n\d+{label}|  n\d+ (?:-->|==>|-\.->) n\d+|  classDef \w+ [\w#:,\- ]+|  class [n\d,]+ \w+"
     assert all(re.fullmatch(line, one) for one in block.split("\n"))
 

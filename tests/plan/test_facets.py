@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import gc
 import json
+import tracemalloc
 import uuid
 from collections import Counter
 from decimal import Decimal
@@ -203,6 +205,38 @@ def test_a_frame_is_counted_by_its_columns_as_its_rows_would_be(column):
     assert problems == []
     assert facets["n"] == facets["m"] == len(frame)
     assert facets["a"] == facets["b"] == tally(frame["x"].tolist())
+
+
+def test_counts_and_groups_of_a_table_take_no_memory_of_its_size():
+    rows = 300_000
+    frame = pd.DataFrame(
+        {
+            "n": np.arange(rows) % 7,
+            "kind": pd.Series(["a", "b", None] * (rows // 3), dtype=object),
+            "day": pd.Series(["mon", "tue"] * (rows // 2), dtype="category"),
+            "tags": [["x", "y"]] * rows,
+        }
+    )
+    spec = FacetSpec(
+        counts={"rows": "[]", "kinds": "kind[]"},
+        group_counts={"by_n": "n[]", "by_kind": "[].kind", "by_day": "day[]"},
+        paths={"first": "[0].kind"},
+    )
+    reader = FacetReader(spec)
+    before = reader.read(frame)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        facets, problems = reader.read(frame)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert (facets, problems) == before
+    assert problems == []
+    assert facets["by_kind"] == {"a": rows // 3, "b": rows // 3, "null": rows // 3}
+    assert facets["rows"] == sum(facets["by_n"].values()) == rows
+    assert peak < frame["n"].nbytes  # less than one column of the four
 
 
 def test_the_rows_of_a_frame_are_counted_without_making_them(monkeypatch):

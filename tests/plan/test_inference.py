@@ -16,7 +16,8 @@ def drafted(text):
 
 def needs(*lines):
     """What the third node of a plan waits for."""
-    made = drafted(HEAD + "  - " + "\n    ".join(["id: c", "tool: t", *lines]) + "\n")
+    tool = [] if "type: delegate" in lines else ["tool: t"]
+    made = drafted(HEAD + "  - " + "\n    ".join(["id: c", *tool, *lines]) + "\n")
     assert all(issue.severity == "warning" for issue in made.issues)
     return made.plan.nodes[2].depends_on
 
@@ -34,6 +35,7 @@ def needs(*lines):
         (["when: ctx.errors == 0 && 'ctx.artifacts.a.n' != ''"], []),
         (["args: {x: '{{artifacts.a}} {artifacts.a.n} {params.a} {item.a}'}"], []),
         (["for_each: {source: '{artifacts.b-1}', as: nodes_a}", "args: {x: '{nodes_a}'}"], ["b-1"]),
+        (["type: delegate", "instruction: 'of {artifacts.a}, {nodes.b-1.output}'"], ["a", "b-1"]),
         (["args: {'{artifacts.a}': 1}"], []),  # a key is no place for a value
         ([], []),
     ],

@@ -60,6 +60,20 @@ def test_numbers_that_json_lacks_are_told_and_the_rest_is_read():
     assert [p.message.split()[0] for p in document.problems] == ["NaN", "-Infinity"]
 
 
+def test_a_number_that_would_become_infinity_is_told_at_its_place_and_the_rest_is_read():
+    document = read_document('{"a": 1e308,\n "b": [-1e999, 2], "c": 1e' + "9" * 400 + "}")
+
+    assert document.value == {"a": 1e308, "b": [None, 2], "c": None}
+    told = [(p.code, p.line, p.column) for p in document.problems]
+    assert told == [("invalid_number", 2, 8), ("invalid_number", 2, 25)]
+    assert document.problems[0].message == "-1e999 is too large for a number"
+    assert len(document.problems[1].message) < 100
+
+
+def test_the_same_number_in_yaml_stays_what_was_written():
+    assert read_document("a: 1e999\nb: -1e400\n").value == {"a": "1e999", "b": "-1e400"}
+
+
 def test_a_number_of_too_many_digits_is_refused():
     assert "too many digits" in only('{"a": ' + "9" * 5000 + "}").message
 

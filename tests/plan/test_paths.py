@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections import defaultdict, deque
 from types import MappingProxyType
 from typing import NamedTuple
@@ -268,6 +270,34 @@ def test_a_column_is_given_for_counting_without_a_copy():
         assert np.shares_memory(column.to_numpy(), frame["n"].to_numpy())
     assert compile_path("[]").column(frame) is frame
     assert compile_path("a[]").column({"a": frame}) is frame
+
+
+def test_a_column_of_several_tables_is_read_without_making_their_rows(monkeypatch):
+    frames = [pd.DataFrame({"n": [1, 2], "x": ["a", "b"]}), None, pd.DataFrame({"n": [3]})]
+    monkeypatch.delattr(pd.DataFrame, "to_dict")
+
+    assert read("[][].n", frames) == [1, 2, 3]
+    assert read("pages[].rows[].n", {"pages": [{"rows": frames[0]}, {"rows": [{"n": 9}]}]}) == [
+        1, 2, 9,
+    ]  # fmt: skip
+    with pytest.raises(PathError, match="has no field 'x'"):
+        read("[][].x", frames)
+
+
+@pytest.mark.parametrize("text", ["[].n", "n[]", "n", "[]", "[].name", "[5].name", "name[5]"])
+def test_a_path_into_a_table_takes_no_memory_of_its_size(text):
+    frame = pd.DataFrame({"n": np.arange(300_000), "name": ["x"] * 300_000, "more": 1.5})
+    path = compile_path(text)
+    path.column(frame)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        path.column(frame)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 200_000
 
 
 def test_columns_of_one_name_are_refused():

@@ -112,3 +112,8 @@ def test_any_text_for_a_guard_is_taken(text):
     renamed = rename_in_guard(text, {"a": "bb"})
     assert rename_in_guard(text, {}) == text
     assert isinstance(renamed, str)
+
+
+def test_the_instruction_of_a_delegate_follows():
+    node = PlanNode(id="d", type="delegate", instruction="of {artifacts.a}", depends_on=["a"])
+    assert renamed_node(node, NAMES).instruction == "of {artifacts.b}"

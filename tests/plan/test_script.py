@@ -440,7 +440,7 @@ def runnable(draw):
                     st.sampled_from(
                         [
                             f"ctx.artifacts.{first}.count > 1",
-                            f"ctx.status.{first} == 'ok' && ctx.errors == 0",
+                            f"ctx.status.{first} == 'ok' && ctx.artifacts.{first}.count < 9",
                             f"ctx.artifacts.{first}.n > 0 || ctx.status.{first} == 'partial'",
                             f"!(ctx.artifacts.{first}.items_failed == 0)",
                         ]

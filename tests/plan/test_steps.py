@@ -168,6 +168,15 @@ def test_a_key_that_stands_twice_names_its_step():
     ]
 
 
+def test_steps_may_wait_for_those_of_an_earlier_plan_where_these_are_named():
+    document = read_document('{"steps": [{"id": "b", "description": "x", "depends_on": ["a"]}]}')
+
+    assert [issue.code for issue in read_steps(document)[1]] == ["unknown_dependency"]
+    plan, issues = read_steps(document, {"a"})
+    assert issues == []
+    assert plan.steps[0].depends_on == ["a"]
+
+
 @st.composite
 def graphs(draw):
     names = draw(

@@ -1,7 +1,12 @@
 import pytest
 
 from planbench.plan.model import ForEach, PlanNode
-from planbench.plan.structure import Suggestions, structure_problems, suggestion
+from planbench.plan.structure import (
+    MAX_PROBLEMS,
+    Suggestions,
+    structure_problems,
+    suggestion,
+)
 
 
 def node(node_id, *needs, **fields):
@@ -44,6 +49,24 @@ def test_dependencies_are_known_different_and_others():
         ("duplicate_dependency", "b", ("depends_on", 1)),
         ("unknown_dependency", "c", ("depends_on", 0)),
     ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"args": {"x": ["{artifacts.a}"]}},
+        {"args": {"x": ["and {nodes.a.output}"]}},
+        {"for_each": each("a"), "store_as": "a.{index}"},
+    ],
+)
+def test_a_node_that_reads_itself_is_not_told_to_wait_for_itself(fields):
+    (problem,) = structure_problems([node("b"), node("a", "b", **fields)])
+
+    assert (problem.code, problem.node_id, problem.fix) == (
+        "self_dependency", "a", "read another node",
+    )  # fmt: skip
+    assert problem.message.endswith("is the node's own result: a node cannot read itself")
+    assert problem.field in [("args", "x", 0), ("for_each", "source")]
 
 
 def test_a_dependency_that_is_a_parameter_is_not_known_yet():
@@ -163,6 +186,32 @@ def test_suggestions_are_bounded_since_each_looks_at_all_names():
 
 
 def test_a_plan_of_many_problems_is_looked_through_in_one_pass():
-    nodes = [node(f"n{i}", f"zz{i}", args={"x": f"{{artifacts.q{i}}}"}) for i in range(3000)]
+    nodes = [node(f"n{i}", f"zz{i}", args={"x": f"{{artifacts.q{i}}}"}) for i in range(2400)]
 
-    assert len(structure_problems(nodes)) == 6000
+    assert len(structure_problems(nodes)) == 4800
+
+
+def test_of_thousands_of_problems_the_first_are_told_and_no_warning_hides_an_error():
+    wrong = [node("a", *(f"zz{i}" for i in range(3 * MAX_PROBLEMS)))]
+    assert len(structure_problems(wrong)) == MAX_PROBLEMS
+
+    odd = node("a", args={f"k{i}": "{item}" for i in range(2 * MAX_PROBLEMS)})
+    problems = structure_problems([odd, node("b", "zzz")])
+    assert len(problems) == MAX_PROBLEMS + 1
+    assert problems[-1].code == "unknown_dependency"
+
+
+def test_the_middle_of_a_long_cycle_is_left_out():
+    ring = [node(f"n{i}", f"n{(i + 1) % 5000}") for i in range(5000)]
+    (problem,) = structure_problems(ring)
+
+    assert problem.message.startswith("nodes wait for each other: n0 -> n4999 -> n4998")
+    assert "-> ... 4981 more ... ->" in problem.message
+    assert problem.message.endswith("-> n2 -> n1 -> n0")
+
+
+def test_long_names_get_no_suggestion_where_that_would_take_long():
+    names = Suggestions(f"{'ab' * 110}{i}" for i in range(2000))
+
+    assert names.near(f"{'ba' * 100}") is None
+    assert Suggestions(["ab" * 110]).near("ab" * 109) is not None

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from planbench.plan.document import format_json, format_yaml, read_document
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | st.integers() | FLOATS | st.text()
 LINES = st.lists(st.text(alphabet="ab:#-{}[] \t'\"|>~\\é", max_size=6), max_size=5).map("\n".join)
 VALUES = st.recursive(
     SCALARS | LINES,
@@ -222,7 +223,10 @@ def test_depth_is_bounded_before_python_s_own_limit(write):
         write(deep)
 
 
-def test_nan_has_a_form_in_yaml_and_none_in_json():
+def test_nan_and_infinity_have_a_form_in_yaml_and_none_in_json():
     assert math.isnan(read(format_yaml({"a": math.nan}))["a"])
+    assert read(format_yaml({"a": -math.inf})) == {"a": -math.inf}
     with pytest.raises(ValueError, match="NaN"):
         format_json({"a": math.nan})
+    with pytest.raises(ValueError, match="infinity"):
+        format_json({"a": [math.inf]})

@@ -148,6 +148,14 @@ def test_the_tools_of_a_delegate_are_looked_up_and_must_be_allowed(check, told, 
     assert check(HEAD + node("id: a", "type: delegate", "instruction: do")).ok
 
 
+def test_an_instruction_reads_only_nodes_that_the_delegate_waits_for(told, node):
+    lines = ["type: delegate", "instruction: 'of {artifacts.listing}, {nodes.listing.output}'"]
+    text = HEAD + LISTING + node("id: a", *lines, "depends_on: []")
+
+    assert [issue[0] for issue in told(text)] == ["undeclared_reference"]
+    assert told(text.replace("depends_on: []", "depends_on: [listing]")) == []
+
+
 def test_tools_that_hold_a_parameter_are_not_known_yet(told, node):
     assert told(HEAD + node("id: a", "tool: '{params.t}'")) == []
 

@@ -1,11 +1,19 @@
 """Cases from public bug reports; the numbers are those of the list of cases."""
 
+import re
 from pathlib import Path
+from typing import Annotated, Literal
 
+import numpy as np
 import orjson
 import pytest
+from pydantic import BaseModel, Field
 
+from planbench.errors import GuardError, ToolError
+from planbench.plan.guards import compile_guard
 from planbench.plan.model import ExecutionPlan, PlanNode
+from planbench.plan.placeholders import Scope, Template
+from planbench.tools import ToolRegistry
 
 HEAD = "name: p\nobjective: o\nnodes:\n"
 
@@ -40,6 +48,23 @@ def test_23_a_key_that_stands_twice_is_an_error_with_both_lines(check, node):
         assert f"on lines {issue.line - 1} and {issue.line}" in issue.message
 
 
+def test_23_ids_as_keys_that_stand_twice_are_an_error_with_both_lines(check):
+    text = "name: p\nobjective: o\nnodes:\n  a: {tool: list_reports}\n  a: {tool: list_reports}\n"
+    told = check(text).issues
+
+    assert [(i.code, i.line) for i in told] == [("bad_field", 4), ("duplicate_key", 5)]
+    assert "on lines 4 and 5" in told[1].message
+
+
+def test_24_what_stays_text_is_told_where_a_number_is_wanted(one, node):
+    for written in ("1.10", "1e3", "12:30", ".nan", "2024-01-01"):
+        issue = one(
+            HEAD + node("id: a", "tool: fetch", f"args: {{key: {written}, limit: {written}}}")
+        )
+        assert (issue.code, issue.line) == ("bad_arg_type", 6)
+        assert "args.limit should be a valid integer" in issue.message
+
+
 def test_24_dates_and_numbers_as_written_survive_yaml_model_yaml(check, node):
     args = "args: {day: 2024-01-01, at: 12:30, zip: 0123, ver: 1.10, sha: 1e3, x: .nan}"
     plan = check(HEAD + node("id: a", "tool: t", args), registry=None).plan
@@ -55,6 +80,26 @@ def test_28_braces_in_data_break_no_message(check):
 
     assert {issue.code for issue in report.issues} == {"bad_id", "unknown_tool"}
     assert "{x}" in str(report)
+
+
+def test_29_one_pass_over_a_text_and_names_read_whole():
+    results = {"a": "text with {artifacts.b}", "b": "SECRET", "none": None, "zero": 0, "no": False}
+    scope = Scope(results.__getitem__, lambda name: {"node_id": name})
+    args = {
+        "text": "{artifacts.a} {artifacts.b}",
+        "ref": "{nodes.n1.output}",
+        "refs": "{nodes.n10.output}",
+        "as they are": ["{artifacts.none}", "{artifacts.zero}", "{artifacts.no}"],
+        "in text": "{artifacts.none}|{artifacts.zero}|{artifacts.no}",
+    }
+
+    assert Template(args).resolve(scope) == {
+        "text": "text with {artifacts.b} SECRET",
+        "ref": {"node_id": "n1"},
+        "refs": {"node_id": "n10"},
+        "as they are": [None, 0, False],
+        "in text": "null|0|false",
+    }
 
 
 @pytest.mark.parametrize("line", ["key: {artifacts.listing}", "key: {item}", "key: {item.name}_x"])
@@ -76,6 +121,103 @@ def test_41_deep_args_and_long_chains_are_answered(check, node):
         for i in reversed(range(5000))
     )
     assert check(HEAD + chain).ok
+
+
+class Inner(BaseModel):
+    x: int
+    tags: list[str] = Field(default_factory=list)
+
+
+def many(
+    *,
+    maybe: int | None = None,
+    either: int | str = 0,
+    mode: Literal["a", "b"] = "a",
+    inner: Inner | None = None,
+    noted: Annotated[int, "a note"] = 1,
+    bare=None,
+    **more,
+):
+    return [maybe, either, mode, inner, noted, bare, more]
+
+
+def test_49_every_kind_of_parameter_has_a_schema_and_is_checked(check, node):
+    registry = ToolRegistry([many])
+
+    def codes(args):
+        text = HEAD + node("id: a", "tool: many", f"args: {{{args}}}")
+        return [(i.code, i.column) for i in check(text, registry=registry).issues]
+
+    right = (
+        "maybe: null, either: x, mode: b, inner: {x: 1, tags: [y]}, noted: 2, bare: [1], other: {}"
+    )
+    assert codes(right) == []
+    assert codes("") == []
+    assert codes("mode: c") == [("bad_arg_type", 18)]
+    assert codes("inner: {x: y}") == [("bad_arg_type", 23)]
+    assert codes("maybe: [1]") == [("bad_arg_type", 19)]
+    parameters = registry.get_tool("many").parameters
+    assert parameters["additionalProperties"] is not False
+
+    def listed(*numbers): ...
+
+    with pytest.raises(ToolError, match="takes \\*numbers, and a plan passes arguments by name"):
+        ToolRegistry([listed])
+
+
+@pytest.mark.parametrize(
+    ("guard", "words"),
+    [
+        ("ctx.errors > 0 and true", "write && for and"),
+        ("ctx.artifacts.a.x == True", "write true for True"),
+        ("len(ctx.artifacts.a.x) > 1", "write size(x) for len"),
+        ('"true"', "a guard must give true or false"),
+        ("1", "a guard must give true or false"),
+        ('{"s": 1 / 0}', "a guard must give true or false"),
+        ("(" * 120 + "true" + ")" * 120, "nested too deeply"),
+        (" + ".join(["ctx.errors"] * 400) + " == 400", "nested too deeply"),
+        ("ctx.artifacts.b.x > 1", "no node has that id"),
+        ("ctx.artifacts.a.y > 1", "does not have"),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_53_a_guard_that_cannot_be_right_is_told_when_the_plan_is_checked(
+    check, node, guard, words
+):
+    nodes = node("id: a", "tool: list_reports", "facets: {paths: {x: total}}")
+    text = HEAD + nodes + node("id: g", "tool: list_reports", "depends_on: [a]", f"when: '{guard}'")
+    (issue,) = check(text).issues
+
+    assert (issue.severity, issue.node_id, issue.line) == ("error", "g", 10)
+    assert words in f"{issue.message} {issue.fix}"
+
+
+@pytest.mark.parametrize(
+    ("guard", "value", "answer"),
+    [
+        ("ctx.artifacts.a.x > 0.5", 1, True),
+        ("ctx.artifacts.a.x == null", None, True),
+        ("ctx.artifacts.a.x > 0", np.int64(3), True),
+        ("ctx.artifacts.a.x > 0", float("nan"), False),
+        ("ctx.artifacts.a.x > 1", 2**63, True),
+        (" || ".join(["ctx.artifacts.a.x > 1"] * 400), 1, False),
+        ("ctx.artifacts.a.x > 0.5", None, "No matching overloads"),
+        ("ctx.artifacts.a.x > 0.5", ..., "has no value"),
+        ("ctx.artifacts.a.x", "true", "it gave text"),
+        ('ctx.artifacts.a.x["s"]', {"s": 1}, "it gave a number"),
+        ("ctx.artifacts.a.x > 1", 2**64, "that a guard cannot read"),
+    ],
+    ids=lambda text: str(text)[:30],
+)
+def test_53_a_guard_answers_or_says_why_it_cannot(guard, value, answer):
+    compiled = compile_guard(guard)
+    values = {} if value is ... else dict.fromkeys(compiled.reads, value)
+
+    if isinstance(answer, bool):
+        assert compiled.evaluate(values) is answer
+    else:
+        with pytest.raises(GuardError, match=re.escape(answer)):
+            compiled.evaluate(values)
 
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "workflows"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from planbench.validation import check_plan, validate_plan
 
 TEXT = """\
@@ -44,9 +46,27 @@ def test_a_guard_may_name_no_node_that_is_not_there():
     assert codes(found) == [("guard_unknown_node", 6, 31)]
     (issue,) = [i for i in found.issues if i.code == "guard_unknown_node"]
     assert issue.fix == "did you mean 'listing'?"
-    assert codes(check_plan(TEXT.replace("listing.n > 0", "lsting.n > 0"))) == [
-        ("bad_guard", 6, 31)
-    ]
+
+
+@pytest.mark.parametrize(
+    ("guard", "fix"),
+    [
+        ("lsting.n > 0", "did you mean 'listing'?"),
+        ("lsting.status == 'ok'", "did you mean 'listing'?"),
+        ("[1].exists(x, x > lsting.n)", "did you mean 'listing'?"),
+        ("lsting.n > 0 and true", "did you mean 'listing'?; write && for and"),
+        ("by-day.count > 0", 'write ctx.artifacts["by-day"]: a hyphen is a minus in the short form'),
+        ("zzzzz.n > 0", None),
+        ("'lsting.n' == zzzzz", None),
+        ("status > 0", "write ctx.status"),
+    ],
+)  # fmt: skip
+def test_a_short_guard_that_begins_with_no_node_names_the_near_one(guard, fix):
+    text = TEXT.replace('listing.n > 0 && fetch.status != "error"', f'"{guard}"')
+    text += "  - {id: by-day, tool: t}\n"
+    (issue,) = [i for i in check_plan(text).issues if i.code != "no_registry"]
+
+    assert (issue.code, issue.line, issue.column, issue.fix) == ("bad_guard", 6, 31, fix)
 
 
 def test_a_node_cannot_be_guarded_by_itself():
