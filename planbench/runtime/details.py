@@ -69,7 +69,7 @@ def node_view(node: PlanNode, state: NodeState, *, ended: bool = False) -> NodeV
         note=note,
         reused=state.reused,
         failed=state.failed,
-        tool=node.tool or state.chosen or "",
+        tool=node.tool or (f"delegate: {state.chosen}" if state.chosen else ""),
     )
 
 

@@ -24,26 +24,23 @@ SMALL: Final = 2_000
 class Opening:
     """The fan-outs of one run that are to be opened; ``waiting`` are those that a worker must take."""
 
-    def __init__(self, sched: Scheduler) -> None:
-        self._sched = sched
+    def __init__(self) -> None:
         self.waiting: deque[CompiledNode] = deque()
 
-    def open(self, node: CompiledNode) -> None:
+    def open(self, sched: Scheduler, node: CompiledNode) -> None:
         """Open at once where that is quick, else leave it to a worker."""
-        sched = self._sched
         if sched.room is None and node.select is None:
             source = sched.values.artifact(_source_of(node))
             if type(source) is list and len(source) <= SMALL:
                 try:
-                    self._spread(node, open_items(node, source), None)
+                    self._spread(sched, node, open_items(node, source), None)
                 except SourceNotList as error:
-                    self._fail(node, error, None)
+                    self._fail(sched, node, error, None)
                 return
         self.waiting.append(node)
 
-    async def open_next(self) -> None:
+    async def open_next(self, sched: Scheduler) -> None:
         """Open the next that waits."""
-        sched = self._sched
         node = self.waiting.popleft()
         held = None
         try:
@@ -54,7 +51,7 @@ class Opening:
                     # each is read when its call comes: all together may be over the budget
                     held = await sched.room.hold(node.arg_reads)
                     entries = [entry for entry in body if entry is not None]
-                    self._spread(node, open_items(node, entries), held)
+                    self._spread(sched, node, open_items(node, entries), held)
                     return
                 held = await sched.room.hold([_source_of(node), *node.arg_reads])
             source = sched.values.artifact(_source_of(node))
@@ -65,16 +62,17 @@ class Opening:
             else:
                 items = open_items(node, source)
         except Exception as error:  # noqa: BLE001 - a path or source that does not fit is the node's error
-            self._fail(node, error, held)
+            self._fail(sched, node, error, held)
             return
-        self._spread(node, items, held)
+        self._spread(sched, node, items, held)
 
-    def _spread(self, node: CompiledNode, items: list[Any], held: Held | None) -> None:
-        sched = self._sched
+    def _spread(
+        self, sched: Scheduler, node: CompiledNode, items: list[Any], held: Held | None
+    ) -> None:
         try:
             fan = FanOut(sched, node, items, held)
         except Exception as error:  # noqa: BLE001 - as in open_next
-            self._fail(node, error, held)
+            self._fail(sched, node, error, held)
             return
         sched.run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "total": fan.total})
         if fan.total:
@@ -82,8 +80,9 @@ class Opening:
         else:
             fan.close()
 
-    def _fail(self, node: CompiledNode, error: Exception, held: Held | None) -> None:
-        sched = self._sched
+    def _fail(
+        self, sched: Scheduler, node: CompiledNode, error: Exception, held: Held | None
+    ) -> None:
         if sched.room is not None:
             sched.room.give_back(held)
         text = str(error) if isinstance(error, SourceNotList) else error_text(error)

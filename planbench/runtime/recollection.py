@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from planbench import events as ev
 from planbench.errors import (
@@ -96,6 +96,20 @@ class RecordedRun:
         self.run = Run(history.plan, history.run_id, history)
         if history.state.agent is None:
             self.run.bodies = dict(_bodies(history, artifacts))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return
+
+    def notes(self) -> list[str]:
+        """Say what a reader should know: which results are gone."""
+        gone = [one for one in artifacts_of(self.history, in_memory=False) if one.kept == "gone"]
+        if not gone:
+            return []
+        names = ", ".join(one.key for one in gone[:NAMED])
+        return [f"kept in memory only, and gone with its process: {names}"]
 
     def value(self, name: str) -> Any:
         """Give a result by its key or by the id of a node.

@@ -68,7 +68,6 @@ class Scheduler:
         self.values = Values(run, memory, self.pools.aside, keeping)
         self.recorded = keeping is not None and keeping.artifacts is not None
         self.room = Room(memory, run.bodies, self.pools.aside) if memory.bounded else None
-        self._do = self._execute if self.room is None else self._execute_in_room
         self.journal = None if keeping is None else keeping.journal
         self.scope = Scope(self.values.artifact, self.values.ref, secret=self.values.secret)
         self.stopping = False
@@ -78,7 +77,7 @@ class Scheduler:
         self.conditions = Conditions(run)
         self.ready: deque[CompiledNode] = deque(compiled.roots)
         self.claimed: deque[CompiledNode] = deque()
-        self.opening = Opening(self)
+        self.opening = Opening()
         self.fanouts: list[FanOut] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._done = self.loop.create_future()
@@ -87,9 +86,9 @@ class Scheduler:
         self._hurried = False
         self.until = monotonic() + TURN
         self.limit, self.limited_by = time_limit(run.plan, run.budget, run.state.seconds_before)
-        self.takeover: Takeover | None = None if resumed is None else Takeover(self, resumed)
+        self.takeover: Takeover | None = None if resumed is None else Takeover(run, resumed)
         if self.takeover is not None:
-            self.ready = self.takeover.begin()
+            self.ready = self.takeover.begin(self)
 
     # -- the whole run --------------------------------------------------------------
 
@@ -168,7 +167,7 @@ class Scheduler:
         while ready:
             node = ready[0]
             data: dict[str, Any] = {"node_id": node.id}
-            if self.takeover is not None and self.takeover.stands(node):
+            if self.takeover is not None and self.takeover.stands(self, node):
                 ready.popleft()
             elif self._behind_failure and node.id in self._behind_failure:
                 ready.popleft()
@@ -178,7 +177,7 @@ class Scheduler:
                 ready.popleft()
                 if (node.guard is None and not skipped) or self._admits(node, data):
                     self.run.emit(ev.NODE_STARTED, data)
-                    self.opening.open(node)
+                    self.opening.open(self, node)
             elif self.free <= 0:
                 return
             else:
@@ -222,15 +221,18 @@ class Scheduler:
             self._workers.add(worker)
             worker.add_done_callback(self._gone)
 
-    async def _worker(self) -> None:
+    async def _worker(self) -> None:  # noqa: C901 - what may be next, in the order of its weight
         self._idle -= 1
         task = asyncio.current_task()
         assert task is not None
         while not self.stopping:
             if self.opening.waiting:
-                await self.opening.open_next()
+                await self.opening.open_next(self)
             elif self.claimed:
-                await self._do(self.claimed.popleft())
+                if self.room is None:
+                    await self._execute(self.claimed.popleft())
+                else:
+                    await self._execute_in(self.room, self.claimed.popleft())
                 self.free += 1
                 if self.ready and self.fanouts:
                     await self._serve_waiting(task)
@@ -289,10 +291,8 @@ class Scheduler:
 
     # -- one plain node -------------------------------------------------------------
 
-    async def _execute_in_room(self, node: CompiledNode) -> None:
+    async def _execute_in(self, room: Room, node: CompiledNode) -> None:
         """Execute within the budget of the memory: what the call reads stays, the rest makes room."""
-        room = self.room
-        assert room is not None
         self.relay()
         held = await room.hold(node.arg_reads)
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from planbench.runtime.compiled import CompiledNode
     from planbench.runtime.restore import KeptItems, Resumed
+    from planbench.runtime.run import Run
     from planbench.runtime.scheduler import Scheduler
 
 
@@ -17,16 +18,14 @@ class Takeover:
     ``fresh`` names the nodes that have stored something, or were skipped, since it goes on.
     """
 
-    def __init__(self, sched: Scheduler, resumed: Resumed) -> None:
-        self._sched = sched
+    def __init__(self, run: Run, resumed: Resumed) -> None:
         self._watched = dict(resumed.watched)
         self._partly = resumed.partly
         self.fresh: set[str] = set()
-        sched.run.bodies.update(resumed.bodies)
+        run.bodies.update(resumed.bodies)
 
-    def begin(self) -> deque[CompiledNode]:
+    def begin(self, sched: Scheduler) -> deque[CompiledNode]:
         """Count what has ended; gives the nodes that wait for nothing."""
-        sched = self._sched
         states = sched.run.state.nodes
         ended = {
             node.id
@@ -34,7 +33,7 @@ class Takeover:
             if states[node.id].ended and node.id not in self._watched
         }
         for node_id in ended:
-            self._keep(sched.nodes[node_id])
+            self._keep(sched, sched.nodes[node_id])
             for kid in sched.nodes[node_id].kids:
                 sched.unmet[kid] -= 1
         for node_id in ended:
@@ -45,24 +44,24 @@ class Takeover:
             if node.id not in ended and not sched.unmet[node.id]
         )
 
-    def stands(self, node: CompiledNode) -> bool:
+    def stands(self, sched: Scheduler, node: CompiledNode) -> bool:
         """Whether a node need not run again, since nothing that it reads is new; it counts as ended then."""
         reads = self._watched.pop(node.id, None)
         if reads is None:
             return False
         if reads & self.fresh:
-            self._sched.run.bodies.pop(node.id, None)
+            sched.run.bodies.pop(node.id, None)
             return False
-        self._keep(node)
-        self._sched.finish(node, failed=False)
+        self._keep(sched, node)
+        sched.finish(node, failed=False)
         return True
 
     def items(self, node_id: str) -> KeptItems:
         """Give the items of a fan-out that are not called again."""
         return self._partly.pop(node_id, {})
 
-    def _keep(self, node: CompiledNode) -> None:
-        sched = self._sched
+    @staticmethod
+    def _keep(sched: Scheduler, node: CompiledNode) -> None:
         if sched.run.state.nodes[node.id].status == "skipped":
             sched.conditions.skipped.add(node.id)
         body = sched.run.bodies.get(node.id)

@@ -54,7 +54,8 @@ class ExecutionPlanToolkit:
     each a store or a URL; those given as URLs are closed by ``close``, which also cancels
     what is at work. A borrowed ``task_memory_runtime`` is never closed.
     ``on_node_event`` is called with each node's events, on the loop. Raises
-    ConfigurationError for settings that cannot work together.
+    ConfigurationError for settings that cannot work together. ``delegate_llm`` is the model
+    that delegate nodes ask; without one a plan with such a node is refused.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - the constructor of the reference
@@ -83,7 +84,6 @@ class ExecutionPlanToolkit:
         self.soft_timeout = soft_timeout
         self.permission_context = permission_context
         self.on_node_event = on_node_event
-        self._delegate_llm = delegate_llm
         self._tiers = _Tiers(checkpoint_store, durable_store)
         self._engine = Engine(
             self._tiers.store,
@@ -94,6 +94,7 @@ class ExecutionPlanToolkit:
             task_memory_runtime=task_memory_runtime,
             scope=scope,
             recovery=recovery,
+            delegate_llm=delegate_llm,
         )
         plans = None if plans_dir is None else PlanFileStore(plans_dir)
         self._authoring: Authoring | None = None

@@ -21,6 +21,7 @@ from planbench.memory import TaskScope, WorkingMemory
 from planbench.plan.model import PlanNode
 from planbench.runtime import Budget, Engine, replay
 from planbench.runtime.delegate_answer import MAX_RECORDED
+from planbench.runtime.details import run_view
 
 CANARY = "c4n4ry-body-of-a-result"
 
@@ -888,3 +889,9 @@ async def test_over_http_no_request_ever_holds_a_body(lab, monkeypatch):
     assert "args.rows" in server.bodies[1]["messages"][-1]["content"]
     assert run.manifest().usage["input_tokens"] == 7
     assert CANARY not in json.dumps([event.data for event in run.events])
+
+
+@looped
+async def test_a_drawn_delegate_names_what_it_chose(lab):
+    run = await finish(lab, script(tool_call("give", value=1)), delegate())
+    assert run_view(run).nodes[0].tool == "delegate: give"
