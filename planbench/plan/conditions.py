@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WORDS: Final = frozenset(
+WORDS: Final = frozenset(
     re.findall(
         r"\w+",
         "as break const continue else false for function if import in let loop package "
@@ -40,7 +40,7 @@ def dotted(names: tuple[str, ...]) -> str:
     """Write a reference from ``ctx`` on: a name that CEL would misread goes in brackets."""
     text = "ctx"
     for name in names:
-        plain = _NAME.fullmatch(name) and name not in _WORDS
+        plain = _NAME.fullmatch(name) and name not in WORDS
         text += f".{name}" if plain else f"[{literal(name)}]"
     return text
 

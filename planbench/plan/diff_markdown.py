@@ -1,7 +1,7 @@
 """A diff as a pull request shows it: Markdown with a Mermaid graph.
 
 Text of users stands in code spans, where nothing is markup, a link or a mention, and in
-quoted labels of the graph, in which every sign is written as a number.
+quoted labels of the graph, escaped as in every Mermaid text.
 """
 
 from __future__ import annotations
@@ -9,22 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from planbench.plan.diff_text import (
-    called,
-    loose_edges,
-    pair,
-    place,
-    printable,
-    summary,
-    title,
-)
-from planbench.plan.records import path_text
+from planbench.plan.diff_text import Phrases, lines, printable, summary, title
+from planbench.plan.exports import mermaid_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from planbench.plan.diff import DiffGraph, DiffNode, PlanDiff
-    from planbench.plan.records import FieldChange
 
 _MAX_LINES: Final = 200
 _WHOLE: Final = 60
@@ -43,27 +32,27 @@ _ARROWS: Final = {"same": "-->", "added": "==>", "removed": "-.->"}
 
 def markdown(diff: PlanDiff) -> str:
     """Write a diff as Markdown; of very many changes, the first 200 lines."""
-    lines = list(_lines(diff))
-    more = len(lines) - _MAX_LINES
+    told = list(lines(diff, _PHRASES))
+    more = len(told) - _MAX_LINES
     if more > 0:
-        lines = [*lines[:_MAX_LINES], f"- and {more:,} more lines"]
-    return "\n".join([f"### {code(title(diff))}: {summary(diff)}", "", *_graph(diff), *lines, ""])
+        told = [*told[:_MAX_LINES], f"- and {more:,} more lines"]
+    return "\n".join([f"### {code(title(diff))}: {summary(diff)}", "", *_graph(diff), *told, ""])
 
 
 def mermaid(graph: DiffGraph) -> str:
     """Write the graph of a diff for Mermaid; each mark is told by words and strokes too."""
     places = {node.id: f"n{number}" for number, node in enumerate(graph.nodes)}
-    lines = ["flowchart LR"]
-    lines += [f"  {places[node.id]}{_label(node)}" for node in graph.nodes]
-    lines += [
+    drawn = ["flowchart LR"]
+    drawn += [f"  {places[node.id]}{_label(node)}" for node in graph.nodes]
+    drawn += [
         f"  {places[edge.source]} {_ARROWS[edge.mark]} {places[edge.target]}"
         for edge in graph.edges
     ]
     for mark, look in _LOOKS.items():
         marked = [places[node.id] for node in graph.nodes if node.mark == mark]
         if marked:
-            lines += [f"  classDef {mark} {look}", f"  class {','.join(marked)} {mark}"]
-    return "\n".join(lines)
+            drawn += [f"  classDef {mark} {look}", f"  class {','.join(marked)} {mark}"]
+    return "\n".join(drawn)
 
 
 def code(text: str) -> str:
@@ -88,52 +77,29 @@ def _graph(diff: PlanDiff) -> list[str]:
 
 
 def _label(node: DiffNode) -> str:
-    lines = [node.id if node.was is None else f"{node.was} is now {node.id}"]
+    words = [node.id if node.was is None else f"{node.was} is now {node.id}"]
     if node.tool:
-        lines.append(f"tool {node.tool}")
+        words.append(f"tool {node.tool}")
     if node.kind == "fan_out":
-        lines.append("for each item")
+        words.append("for each item")
     if node.mark != "same":
-        lines.append(node.mark.upper())
-    return f'["{"<br/>".join(map(_quoted, lines))}"]'
+        words.append(node.mark.upper())
+    return f'["{"<br/>".join(mermaid_text(one, _MAX_LABEL) for one in words)}"]'
 
 
-def _quoted(text: str) -> str:
-    """Write a text for a quoted label, every sign in it as a number."""
-    text = printable(text)
-    shown = text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 3]}..."
-    return "".join(
-        sign if sign == " " or (sign.isascii() and sign.isalnum()) else f"#{ord(sign)};"
-        for sign in shown
-    )
-
-
-def _lines(diff: PlanDiff) -> Iterator[str]:
-    for change in diff.fields:
-        yield f"- **changed** the plan's {_said(change)}"
-    for new in diff.added:
-        after = "first" if new.after is None else f"after {code(new.after)}"
-        yield f"- **added** {code(new.node.id)}, {after}: {code(called(new.node))}"
-    for gone in diff.removed:
-        yield f"- **removed** {code(gone.node.id)}: {code(called(gone.node))}"
-    for one in diff.renamed:
-        yield f"- **renamed** {code(one.old)} to {code(one.new)}"
-    for node in diff.changed:
-        yield f"- **changed** {code(node.id)}"
-        for change in node.changes:
-            yield f"  - {_said(change)}"
-    for moved in diff.moved:
-        yield f"- **moved** {code(moved.id)}: it stands {code(place(moved.after))} now"
-    for sign, edges in (("added", diff.edges_added), ("removed", diff.edges_removed)):
-        for edge in loose_edges(edges, diff):
-            yield f"- **{sign}** the edge {code(edge.source)} to {code(edge.target)}"
-
-
-def _said(change: FieldChange) -> str:
-    old, new = pair(change)
-    where = code(path_text(change.path))
-    if change.kind == "added":
-        return f"{where}: added {code(new)}"
-    if change.kind == "removed":
-        return f"{where}: removed {code(old)}"
-    return f"{where}: {code(old)} to {code(new)}"
+_PHRASES: Final = Phrases(
+    quote=code,
+    after="after {id}",
+    plan="- **changed** the plan's {said}",
+    added="- **added** {id}, {after}: {called}",
+    removed="- **removed** {id}: {called}",
+    renamed="- **renamed** {old} to {new}",
+    changed="- **changed** {id}",
+    field="  - {said}",
+    moved="- **moved** {id}: it stands {place} now",
+    edge_added="- **added** the edge {source} to {target}",
+    edge_removed="- **removed** the edge {source} to {target}",
+    value_added="{where}: added {new}",
+    value_removed="{where}: removed {old}",
+    value_changed="{where}: {old} to {new}",
+)

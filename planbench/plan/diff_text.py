@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench.plan.records import path_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from planbench.plan.diff import DiffEdge, PlanDiff
     from planbench.plan.model import PlanNode
@@ -19,9 +19,75 @@ _LONG: Final = 100
 _BEFORE: Final = 20
 
 
+class Phrases(NamedTuple):
+    """The lines of one form of a diff; ``quote`` writes what users wrote.
+
+    ``after`` is where a node stands, ``place`` the same as one quoted piece.
+    """
+
+    quote: Callable[[str], str]
+    after: str
+    plan: str
+    added: str
+    removed: str
+    renamed: str
+    changed: str
+    field: str
+    moved: str
+    edge_added: str
+    edge_removed: str
+    value_added: str
+    value_removed: str
+    value_changed: str
+
+
+_WORDS: Final = Phrases(
+    quote=str,
+    after="after {id}",
+    plan="  ~ {said}",
+    added="  + node {id}, {after}: {called}",
+    removed="  - node {id}: {called}",
+    renamed="  > node {old} is now {new}",
+    changed="  ~ node {id}",
+    field="      {said}",
+    moved="  = node {id} stands {place} now",
+    edge_added="  + edge {source} -> {target}",
+    edge_removed="  - edge {source} -> {target}",
+    value_added="{where}: added {new}",
+    value_removed="{where}: removed {old}",
+    value_changed="{where}: {old} -> {new}",
+)
+
+
 def text(diff: PlanDiff) -> str:
     """Write a diff as lines; no character in them steers a terminal."""
-    return "\n".join([f"{title(diff)}: {summary(diff)}", *_lines(diff)])
+    return "\n".join([f"{title(diff)}: {summary(diff)}", *lines(diff, _WORDS)])
+
+
+def lines(diff: PlanDiff, say: Phrases) -> Iterator[str]:
+    """Tell every change, a line each, in the words of one form."""
+    quote = say.quote
+    for change in diff.fields:
+        yield say.plan.format(said=_said(change, say))
+    for new in diff.added:
+        after = "first" if new.after is None else say.after.format(id=quote(new.after))
+        called = quote(_called(new.node))
+        yield say.added.format(id=quote(new.node.id), after=after, called=called)
+    for gone in diff.removed:
+        yield say.removed.format(id=quote(gone.node.id), called=quote(_called(gone.node)))
+    for one in diff.renamed:
+        yield say.renamed.format(old=quote(one.old), new=quote(one.new))
+    for node in diff.changed:
+        yield say.changed.format(id=quote(node.id))
+        for change in node.changes:
+            yield say.field.format(said=_said(change, say))
+    for moved in diff.moved:
+        place = "first" if moved.after is None else f"after {moved.after}"
+        yield say.moved.format(id=quote(moved.id), place=quote(place))
+    edges = ((say.edge_added, diff.edges_added), (say.edge_removed, diff.edges_removed))
+    for phrase, found in edges:
+        for edge in _loose(found, diff):
+            yield phrase.format(source=quote(edge.source), target=quote(edge.target))
 
 
 def title(diff: PlanDiff) -> str:
@@ -48,25 +114,20 @@ def summary(diff: PlanDiff) -> str:
     return ", ".join(said) or "no difference"
 
 
-def loose_edges(edges: Sequence[DiffEdge], diff: PlanDiff) -> list[DiffEdge]:
+def _loose(edges: Sequence[DiffEdge], diff: PlanDiff) -> list[DiffEdge]:
     """Leave out the arrows of nodes that came or went, which go without saying."""
     ends = {one.node.id for one in diff.added} | {one.node.id for one in diff.removed}
     return [edge for edge in edges if ends.isdisjoint((edge.source, edge.target))]
 
 
-def called(node: PlanNode) -> str:
+def _called(node: PlanNode) -> str:
     """Say what a node calls."""
     if node.type == "delegate":
         return "a delegate"
     return f"{'calls' if node.for_each is None else 'calls for each item'} {printable(node.tool or '')}"
 
 
-def place(after: str | None) -> str:
-    """Say where a node stands."""
-    return "first" if after is None else f"after {after}"
-
-
-def pair(change: FieldChange) -> tuple[str, str]:
+def _pair(change: FieldChange) -> tuple[str, str]:
     """Write the old and the new value; of long ones, the part where they begin to differ."""
     old, new = value_text(change.old), value_text(change.new)
     if change.kind != "changed":
@@ -96,33 +157,11 @@ def printable(written: str) -> str:
     )
 
 
-def _lines(diff: PlanDiff) -> Iterator[str]:
-    for change in diff.fields:
-        yield f"  ~ {_said(change)}"
-    for new in diff.added:
-        yield f"  + node {new.node.id}, {place(new.after)}: {called(new.node)}"
-    for gone in diff.removed:
-        yield f"  - node {gone.node.id}: {called(gone.node)}"
-    for one in diff.renamed:
-        yield f"  > node {one.old} is now {one.new}"
-    for node in diff.changed:
-        yield f"  ~ node {node.id}"
-        for change in node.changes:
-            yield f"      {_said(change)}"
-    for moved in diff.moved:
-        yield f"  = node {moved.id} stands {place(moved.after)} now"
-    for edge in loose_edges(diff.edges_added, diff):
-        yield f"  + edge {edge.source} -> {edge.target}"
-    for edge in loose_edges(diff.edges_removed, diff):
-        yield f"  - edge {edge.source} -> {edge.target}"
-
-
-def _said(change: FieldChange) -> str:
-    old, new = pair(change)
-    where = path_text(change.path)
-    if change.kind == "added":
-        return f"{where}: added {new}"
-    return f"{where}: removed {old}" if change.kind == "removed" else f"{where}: {old} -> {new}"
+def _said(change: FieldChange, say: Phrases) -> str:
+    phrases = {"added": say.value_added, "removed": say.value_removed}
+    old, new = (say.quote(value) for value in _pair(change))
+    where = say.quote(path_text(change.path))
+    return phrases.get(change.kind, say.value_changed).format(where=where, old=old, new=new)
 
 
 def _cut(written: str, start: int) -> str:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import ValidationError
 
+from planbench.plan.bounds import bounded
 from planbench.plan.document import Document
 from planbench.plan.fields import FieldProblem, field_problems
 from planbench.plan.inference import infer
 from planbench.plan.model import ExecutionPlan, PlanMetadata, PlanNode
 from planbench.plan.source import shown
-from planbench.plan.structure import structure_problems
+from planbench.plan.structure import MAX_PROBLEMS, structure_problems
 from planbench.plan.sugar import Vocabulary, long_form
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _ROUNDS: Final = 6
 _ANY_SOURCE: Final = "{artifacts.source}"
 _ANY_NODE: Final = PlanNode(id="node", tool="tool")
 # what is told of a node without depends_on where its edges are inferred
-_TOLD: Final = frozenset({"undeclared_reference", "for_each_not_dependency"})
+_TOLD: Final = frozenset({"undeclared_reference", "for_each_not_dependency", "self_dependency"})
 # what cannot be said of a node whose field was left out
 _FOLLOWS: Final = {
     "depends_on": {"undeclared_reference", "for_each_not_dependency", "cycle"},
@@ -97,7 +98,11 @@ def draft(document: Document) -> Draft:
         made.issues.append(_no_map(made, root))
         return made
     head = _head(made, root)
-    _read_nodes(made, root)
+    if not _read_nodes(made, root):
+        message = f"there are more than {MAX_PROBLEMS} problems: what follows was not looked at"
+        made.issues.append(made.document.issue("bad_field", message, made.routes[-1]))
+        made.nodes.clear()
+        return made
     for problem in structure_problems(made.nodes):
         _add_structure_problem(made, problem)
     if made.nodes:
@@ -141,7 +146,7 @@ def _no_map(made: Draft, root: Any) -> ValidationIssue:
 
 def _head(made: Draft, root: dict[str, Any]) -> ExecutionPlan:
     """Read all but the nodes."""
-    record = {key: value for key, value in root.items() if key != "nodes"}
+    record = bounded({key: value for key, value in root.items() if key != "nodes"})
     record["nodes"] = [_ANY_NODE]
     stand_ins: dict[Route, Any] = {("name",): "plan", ("objective",): ""}
     plan, problems = _lenient(ExecutionPlan, record, stand_ins)
@@ -154,10 +159,11 @@ def _head(made: Draft, root: dict[str, Any]) -> ExecutionPlan:
     return plan
 
 
-def _read_nodes(made: Draft, root: dict[str, Any]) -> None:
+def _read_nodes(made: Draft, root: dict[str, Any]) -> bool:
+    """Read the nodes one by one; False where it ends before the last, with too many problems."""
     if "nodes" not in root:
         made.issues.append(made.document.issue("missing_field", "field 'nodes' is missing", ()))
-        return
+        return True
     nodes = root["nodes"]
     where: list[tuple[str | int, Any]] = []
     if isinstance(nodes, list):
@@ -174,6 +180,9 @@ def _read_nodes(made: Draft, root: dict[str, Any]) -> None:
     known = Vocabulary(record for _, record in where)
     for position, (key, record) in enumerate(where):
         route = ("nodes", key)
+        if len(made.issues) > MAX_PROBLEMS:
+            made.routes.append(route)
+            return False
         if isinstance(record, PlanNode):
             node = record
         elif isinstance(record, dict):
@@ -184,11 +193,12 @@ def _read_nodes(made: Draft, root: dict[str, Any]) -> None:
             continue
         made.nodes.append(node)
         made.routes.append(route)
+    return True
 
 
 def _read_node(made: Draft, record: dict[str, Any], route: Route, known: Vocabulary) -> PlanNode:
     position = len(made.nodes)
-    form = long_form(record, known)
+    form = long_form(bounded(record), known)
     record = form.record
     problems = form.problems
     made.moved |= {(*route, *long): (*route, *short) for long, short in form.moved.items()}
@@ -264,8 +274,9 @@ def _lenient(
         for problem in problems:
             found.setdefault((problem.code, problem.path), problem)
         current = dict(current)
+        copied = {id(current)}
         for problem in sorted(problems, key=_last_items_first, reverse=True):
-            _leave_out(current, problem, stand_ins)
+            _leave_out(current, problem, stand_ins, copied)
     return None, list(found.values())
 
 
@@ -274,8 +285,13 @@ def _last_items_first(problem: FieldProblem) -> list[tuple[int, str]]:
     return [(part, "") if isinstance(part, int) else (-1, part) for part in problem.path]
 
 
-def _leave_out(record: Any, problem: FieldProblem, stand_ins: dict[Route, Any]) -> None:
-    """Take a field out of a record that is a copy at its top; what it holds is copied on the way."""
+def _leave_out(
+    record: Any, problem: FieldProblem, stand_ins: dict[Route, Any], copied: set[int]
+) -> None:
+    """Take a field out of a record that is a copy at its top; what it holds is copied on the way.
+
+    ``copied`` are the ids of what is a copy already.
+    """
     path = problem.path
     for part in path[:-1]:
         try:
@@ -284,8 +300,10 @@ def _leave_out(record: Any, problem: FieldProblem, stand_ins: dict[Route, Any]) 
             return
         if not isinstance(inner, dict | list):
             return
-        record[part] = inner.copy()
-        record = record[part]
+        if id(inner) not in copied:
+            inner = record[part] = inner.copy()
+            copied.add(id(inner))
+        record = inner
     if path in stand_ins and not problem.superfluous:
         record[path[-1]] = stand_ins[path]
     elif path:

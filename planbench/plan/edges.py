@@ -14,7 +14,7 @@ _FOR_PARAMETERS: Final = ("0", "true", '""')  # with one of them in its place a 
 
 
 def edges(record: Mapping[str, Any]) -> list[str]:
-    """Name the nodes that a node's record reads: fan-out, arguments, guard; itself left out."""
+    """Name the nodes that a node's record reads: fan-out, arguments, instruction, guard; itself left out."""
     each = record.get("for_each")
     each = each if isinstance(each, Mapping) else {}
     found: dict[str, None] = {}
@@ -22,7 +22,8 @@ def edges(record: Mapping[str, Any]) -> list[str]:
     if source is not None:
         found[source.group(1)] = None
     alias = str(each.get("as", "item")) if each else None
-    for _, piece in references(record.get("args", {}), alias):
+    texts = [record.get("args", {}), record.get("instruction")]
+    for _, piece in references(texts, alias):
         if piece.family in {"artifacts", "nodes"}:
             found[piece.name] = None
     if isinstance(when := record.get("when"), str):

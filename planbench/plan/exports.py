@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from planbench.plan.model import ExecutionPlan, PlanNode
 
-_READING: Final = {"id", "args", "for_each"}
+_READING: Final = {"id", "args", "for_each", "instruction"}
 _MAX_TEXT: Final = 120
 _UNFIT: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
@@ -89,12 +89,12 @@ def to_mermaid(plan: ExecutionPlan) -> str:
     return "\n".join([*lines, ""])
 
 
-def mermaid_text(text: str) -> str:
+def mermaid_text(text: str, limit: int = _MAX_TEXT) -> str:
     """Write a text for a quoted Mermaid label: all but letters, digits and a few signs as codes.
 
-    So it can hold no quote, entity, directive, markup or link.
+    So it can hold no quote, entity, directive, markup or link. It is cut to ``limit`` signs.
     """
-    text = _clean(text).replace(_LIGATURE, "fl")
+    text = _clean(text, limit).replace(_LIGATURE, "fl")
     start = len(text) - len(text.lstrip("0123456789-. "))  # what Markdown takes for a list
     written = "".join(
         sign if sign.isdigit() or (place >= start and _is_plain(sign)) else f"#{ord(sign)};"
@@ -131,10 +131,10 @@ def _label(node: PlanNode) -> list[str]:
     return [node.id, called]
 
 
-def _clean(text: str) -> str:
+def _clean(text: str, limit: int = _MAX_TEXT) -> str:
     """Put a text on one line, cut to a length; what is no text is replaced."""
     line = _UNFIT.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
-    return line if len(line) <= _MAX_TEXT else f"{line[: _MAX_TEXT - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return line if len(line) <= limit else f"{line[: limit - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _dot(text: str) -> str:

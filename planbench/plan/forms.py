@@ -26,6 +26,7 @@ from planbench.plan.written import Written, is_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from planbench.plan.document import Document
     from planbench.plan.draft import Draft
     from planbench.plan.model import ExecutionPlan
     from planbench.plan.written import Entry, Piece
@@ -49,8 +50,9 @@ def format_plan(text: str, *, reference: bool = False) -> Formatted:
     bom = BOM if text.startswith(BOM) else ""
     text = text.removeprefix(BOM)
     with paused_collector():
-        made = plan_of(text)
-        for candidate in _candidates(text, made, reference=reference):
+        document = read_document(text)
+        made = _valid(document)
+        for candidate in _candidates(text, document.value, made, reference=reference):
             if _is_the_same(candidate, made.plan, reference=reference):
                 return Formatted(bom + candidate, _lost(text, candidate))
     raise LanguageError("the plan cannot be written in that form and stay the same")
@@ -58,16 +60,19 @@ def format_plan(text: str, *, reference: bool = False) -> Formatted:
 
 def plan_of(text: str) -> Draft:
     """Read a text that must be a valid plan; raises PlanInvalid with every issue."""
-    made = draft(read_document(text))
+    return _valid(read_document(text))
+
+
+def _valid(document: Document) -> Draft:
+    made = draft(document)
     if made.plan is None:
         raise PlanInvalid(made.issues, name=made.name)
     return made
 
 
-def _candidates(text: str, made: Draft, *, reference: bool) -> Iterator[str]:
+def _candidates(text: str, whole: dict[str, Any], made: Draft, *, reference: bool) -> Iterator[str]:
     root = made.document.value
     target = long_plan(root) if reference else short_plan(root)
-    whole = read_document(text).value
     whole = target if "nodes" in whole else {**whole, "plan": target}
     if is_json(text):
         yield format_json(whole)
@@ -97,6 +102,8 @@ def _header(text: str) -> str:
 
 
 def _lost(old: str, new: str) -> list[str]:
+    if "#" not in old:
+        return []
     return list((_comments(old) - _comments(new)).elements())
 
 
@@ -160,7 +167,13 @@ class _Form:
             (spread if self._reference else flatten)(rewriting, entry, new)
         elif key == "when":
             form = lengthened if self._reference else shortened
-            change_inside(rewriting, entry, old, new, lambda text: form(text, self._names))
+            change_inside(
+                rewriting,
+                entry,
+                old,
+                new,
+                lambda text: new if text == old else form(text, self._names),
+            )
         else:
             plain = isinstance(new, str) and not entry.value.in_flow
             text = entry_lines("-", new)[0][2:] if plain else flow_text(new)

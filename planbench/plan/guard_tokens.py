@@ -2,7 +2,7 @@
 
 CEL itself reads a guard when it is compiled, which takes a fifth of a millisecond. What
 is asked here is asked of every guard of a plan while it is read, and of guards that CEL
-could not read yet.
+could not read yet. A quote that is not closed takes the rest of the guard with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _TOKEN: Final = re.compile(
     r"""(?P<text>[bB]?[rR][bB]?(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')
         |[bB]?(?:\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}
             |"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
-        |`[^`\n]*`)
+        |`[^`\n]*`
+        |["'`].*)
     |(?P<param>\{params\.[A-Za-z_][A-Za-z0-9_]*\})
     |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<space>\s+|//[^\n]*)

@@ -4,6 +4,7 @@ A guard reads ``ctx`` and nothing else: ``ctx.artifacts.<id>.<facet>``,
 ``ctx.status.<id>`` and ``ctx.errors``. What it reads is taken from the checked
 expression, so the index form ``ctx.artifacts["my-id"].count`` is found as well, and
 only that is handed to CEL: converting the facets of 1,000 nodes would cost 480 us.
+Guards of one shape share what CEL compiled.
 
 CEL gives an error back as a value that is true, so only a bool that is a bool counts.
 This is the one module that knows the CEL library.
@@ -11,15 +12,17 @@ This is the one module that knows the CEL library.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from planbench.errors import GuardError
 from planbench.plan.checked_expr import Reference, references
 from planbench.plan.guard_hints import READS, explain, reason
+from planbench.plan.guard_shapes import MAX_SLOTS, Shape, shape_of
 from planbench.plan.shapes import a, describe
 
 MAX_GUARD: Final = 10_000
@@ -34,7 +37,16 @@ _OF_A_NUMBER: Final = re.compile(
 _INTEGERS: Final = range(-(2**63), 2**64)
 _LOCK: Final = threading.Lock()  # the library promises nothing about threads
 
+_KEPT: Final = 4096  # a plan has few shapes, so few that keep one another out
+
 Read = tuple[str, ...]
+
+
+class _Compiled(NamedTuple):
+    """What CEL made of a text, and what that reads."""
+
+    expression: Any
+    reads: tuple[Read, ...]
 
 
 class Guard:
@@ -45,13 +57,16 @@ class Guard:
     "listing")`` alone stands for all facets of that node, as a map.
     """
 
-    __slots__ = ("_expression", "_taken", "reads", "text")
+    __slots__ = ("_expression", "_shape", "_taken", "reads", "text")
 
-    def __init__(self, text: str, reads: tuple[Read, ...], expression: Any) -> None:
+    def __init__(self, text: str, compiled: _Compiled, shape: Shape | None = None) -> None:
+        names = {} if shape is None else shape.names
+        places = {tuple(names.get(name, name) for name in read): read for read in compiled.reads}
         self.text = text
-        self.reads = reads
-        self._taken = tuple(read for read in reads if not _inside(read, reads))
-        self._expression = expression
+        self.reads: tuple[Read, ...] = tuple(places)
+        self._taken = [pair for pair in places.items() if not _inside(pair[0], self.reads)]
+        self._expression = compiled.expression
+        self._shape = shape
 
     def evaluate(self, values: Mapping[Read, Any]) -> bool:
         """Answer yes or no from the values of ``reads``; what has no value is left out.
@@ -60,21 +75,24 @@ class Guard:
         of another type than the guard takes it for, or none that CEL can hold.
         """
         ctx: dict[str, Any] = {}
-        for read in self._taken:
+        for read, place in self._taken:
             at = ctx
-            for name in read[:-1]:
+            for name in place[:-1]:
                 at = at.setdefault(name, {})
             if read in values:
-                at[read[-1]] = self._convert(values[read], read)
+                at[place[-1]] = self._convert(values[read], read)
+        data = {"ctx": ctx} if self._shape is None else {"ctx": ctx, **self._shape.values}
         types = _library().Type
         try:
             with _LOCK:
-                answer = self._expression.eval(data={"ctx": ctx})
+                answer = self._expression.eval(data=data)
                 kind, found = answer.type(), answer.value()
         except Exception as error:
             raise self._error(reason(str(error))) from error
         if kind == types.BOOL and isinstance(found, bool):
             return found
+        if self._shape is not None:  # what is told names the guard's own words
+            return Guard(self.text, _compiled(self.text)).evaluate(values)
         if kind != types.ERROR:
             raise self._error(f"it gave {a(describe(found))}, and a guard must give true or false")
         missing = [_dotted(read) for read in self.reads if read not in values]
@@ -110,7 +128,7 @@ class Guard:
         return f"Guard({self.text!r})"
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=_KEPT)
 def compile_guard(text: str) -> Guard:
     """Compile a guard; raises GuardError that says what is wrong and what to write."""
     if not isinstance(text, str):
@@ -123,21 +141,31 @@ def compile_guard(text: str) -> Guard:
         )
     if not _is_text(text):
         raise GuardError("the guard holds characters that are no text: NUL or a lone surrogate")
+    shape = shape_of(text)
+    if shape is not None:
+        with contextlib.suppress(GuardError):  # what is wrong is told of the guard as written
+            return Guard(text, _compiled(shape.text, slots=True), shape)
+    return Guard(text, _compiled(text))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _compiled(text: str, *, slots: bool = False) -> _Compiled:
+    """Compile a guard as it stands, or with ``slots`` the shape of one."""
     try:
         with _LOCK:
-            expression = _environment().compile(text)
+            expression = _environment(slots=slots).compile(text)
             kind = expression.return_type().name()
             record = expression.serialize()
     except Exception as error:
         problem, hint = explain(text, str(error))
         raise _error(text, problem, hint) from error
     if "errors" in text:
-        _check_count(text)
+        _check_count(text, slots=slots)
     if kind not in {"BOOL", "DYN"}:
         hint = "compare it with something, as in ctx.artifacts.listing.count > 0"
         raise _error(text, f"it gives {kind.lower()}, and a guard must give true or false", hint)
     reads = dict.fromkeys(_read(text, reference) for reference in references(record, "ctx"))
-    return Guard(text, tuple(reads), expression)
+    return _Compiled(expression, tuple(reads))
 
 
 def _read(text: str, reference: Reference) -> Read:
@@ -176,11 +204,11 @@ def _error(text: str, problem: str, hint: str | None = None) -> GuardError:
     return GuardError(f"guard {shown!r}: {problem}", hint=hint)
 
 
-def _check_count(text: str) -> None:
+def _check_count(text: str, *, slots: bool) -> None:
     """Refuse to ask the number of errors for its length or its items, which fails only in a run."""
     try:
         with _LOCK:
-            _counting_environment().compile(text)
+            _environment(slots=slots, counting=True).compile(text)
     except Exception as error:
         found = _OF_A_NUMBER.search(str(error))
         if found is not None:
@@ -196,15 +224,16 @@ def _library() -> Any:
 
 
 @functools.cache
-def _environment() -> Any:
-    types = _library().Type
-    return _library().NewEnv(variables={"ctx": types.Map(types.STRING, types.DYN)})
+def _environment(*, slots: bool, counting: bool = False) -> Any:
+    """Give what CEL knows: ``ctx``, and for shapes the variables that stand for literals.
 
-
-@functools.cache
-def _counting_environment() -> Any:
-    """Know the type of the count too; it is stricter than a run, so only used to look for mistakes."""
+    ``counting`` adds the type of the count: stricter than a run, it only looks for mistakes.
+    """
     types = _library().Type
-    return _library().NewEnv(
-        variables={"ctx": types.Map(types.STRING, types.DYN), "ctx.errors": types.INT}
-    )
+    variables = {"ctx": types.Map(types.STRING, types.DYN)}
+    if slots:
+        kinds = {"i": types.INT, "d": types.DOUBLE, "t": types.STRING}
+        variables |= {f"{sign}{n}": kind for sign, kind in kinds.items() for n in range(MAX_SLOTS)}
+    if counting:
+        variables["ctx.errors"] = types.INT
+    return _library().NewEnv(variables=variables)

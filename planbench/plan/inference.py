@@ -37,7 +37,7 @@ class _Read(NamedTuple):
 
 
 def infer(record: Mapping[str, Any], ids: Suggestions) -> Inferred:
-    """Find what a node's record, in the long form, reads: fan-out, arguments, guard.
+    """Find what a node's record, in the long form, reads: fan-out, arguments, instruction, guard.
 
     A guard that reads what is not there is told when guards are checked.
     """
@@ -46,7 +46,7 @@ def infer(record: Mapping[str, Any], ids: Suggestions) -> Inferred:
     problems: dict[str, FieldProblem] = {}
     for read in _reads(record):
         if read.name == own:
-            message = f"{read.text} is the node's own result, which is not there when it is called"
+            message = f"{read.text} is the node's own result: a node cannot read itself"
             problem = FieldProblem("self_dependency", message, read.path, "read another node")
             problems.setdefault(read.name, problem)
         elif read.name in ids:
@@ -73,3 +73,6 @@ def _reads(record: Mapping[str, Any]) -> Iterator[_Read]:
     for path, piece in references(record.get("args"), alias):
         if piece.family in _NODES and len(path) <= MAX_DEPTH:  # what is deeper is refused
             yield _Read(piece.name, ("args", *path), piece.text)
+    for _, piece in references(record.get("instruction")):
+        if piece.family in _NODES:
+            yield _Read(piece.name, ("instruction",), piece.text)

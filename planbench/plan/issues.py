@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 Severity = Literal["error", "warning"]
+
+_SHOWN: Final = 100
+MAX_TEXT: Final = 2000
+"""How many characters of a message or a fix are kept: what is wrong may be quoted in it."""
 
 
 class ValidationIssue(BaseModel):
@@ -26,8 +30,13 @@ class ValidationIssue(BaseModel):
     column: int | None = None
     fix: str | None = None
 
+    @field_validator("message", "fix")
+    @classmethod
+    def _is_short(cls, value: str | None) -> str | None:
+        return value if value is None or len(value) <= MAX_TEXT else f"{value[: MAX_TEXT - 3]}..."
+
     def __str__(self) -> str:
         place = "" if self.line is None else f"line {self.line}, column {self.column or 1}: "
-        node = "" if self.node_id is None else f"node {self.node_id!r}: "
+        node = "" if self.node_id is None else f"node {self.node_id[:_SHOWN]!r}: "
         fix = "" if self.fix is None else f" ({self.fix})"
         return f"{place}{node}{self.message} [{self.code}]{fix}"

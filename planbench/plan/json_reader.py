@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ _NO_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NONE: Final[Any] = object()
 _TOO_MANY: Final = 1000
+_SHOWN: Final = 40
 
 
 class NotJson(UnreadableText):
@@ -110,7 +112,14 @@ class _Reader:
     def _number(self, match: re.Match[str]) -> Any:
         whole, fraction, exponent = match.groups()
         if fraction or exponent:
-            return float(match.group())
+            number = float(match.group())
+            if math.isfinite(number):
+                return number
+            text = match.group() if len(match.group()) <= _SHOWN else f"{match.group()[:_SHOWN]}..."
+            message = f"{text} is too large for a number"
+            problem = self._problem(message, match.start(), "invalid_number")
+            self._tell(problem._replace(fix="write it in quotes if it is text"))
+            return None
         if len(whole) > MAX_DIGITS:
             raise UnreadableText(self._problem("the number has too many digits", match.start()))
         return int(whole)
@@ -196,8 +205,8 @@ class _Reader:
     def _route(self) -> Route:
         return tuple(f.key if f.is_map else len(f.container) for f in self._stack)
 
-    def _problem(self, message: str, at: int) -> Problem:
-        return Problem("yaml_syntax", message, at, self._route())
+    def _problem(self, message: str, at: int, code: str = "yaml_syntax") -> Problem:
+        return Problem(code, message, at, self._route())
 
     def _tell(self, problem: Problem) -> None:
         if len(self.reading.problems) < _TOO_MANY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -25,16 +26,17 @@ from planbench.plan.placeholders import (
     substitute,
 )
 from planbench.plan.source import shown
-from planbench.plan.structure import suggestion
+from planbench.plan.structure import MAX_PROBLEMS, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from planbench.plan.source import Route
 
 _SIGN: Final = "{params."
-_TEMPLATES: Final = ("args", "store_as")
+_TEMPLATES: Final = ("args", "store_as", "instruction")
 _DEEPEST: Final = MAX_DEPTH + 10
+_SHOWN: Final = 20
 _QUOTES: Final = re.compile(r"""\\.|["']""")
 
 
@@ -117,7 +119,8 @@ def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
     specs, problems = _declared(block)
     uses = _first_uses(record)
     known = [*dict.fromkeys([*specs, *uses])]
-    takes = f"the plan takes {', '.join(known)}" if known else "the plan takes no parameters"
+    takes = f"the plan takes {_listed(known)}" if known else "the plan takes no parameters"
+    read = _listed(uses) or "none"
     values: dict[str, Any] = {}
     for name, value in params.items():
         if name in specs:
@@ -132,7 +135,7 @@ def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
     for name, spec in specs.items():
         if name not in uses:
             message = f"params declares {name!r}, and nothing in the plan reads {{params.{name}}}"
-            fix = f"read it, or leave it out; read are {', '.join(uses) or 'none'}"
+            fix = f"read it, or leave it out; read are {read}"
             problems.append(ParameterProblem("unused_param", message, ("params", name), fix))
         elif name not in params and not spec.is_required:
             problems += _default(values, spec, name)
@@ -145,8 +148,14 @@ def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
     return _put_in(record, values, problems)
 
 
+def _listed(names: Collection[str]) -> str:
+    """List names, as many as a person reads."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(itertools.islice(names, _SHOWN)) + more
+
+
 def _issues(document: Document, binding: Binding) -> list[ValidationIssue]:
-    return [_issue(document, problem) for problem in binding.problems]
+    return [_issue(document, problem) for problem in binding.problems[:MAX_PROBLEMS]]
 
 
 def _issue(document: Document, problem: ParameterProblem) -> ValidationIssue:
@@ -252,12 +261,13 @@ def _filled(value: Any, values: dict[str, Any], depth: int = 0) -> Any:
 
 def _guard(text: str, values: dict[str, Any]) -> str:
     """Put parameters into a guard; inside a quoted text they stay text, whatever they hold."""
+    quotes = _Quotes(text)
 
     def put(match: re.Match[str]) -> str:
         if match[1] not in values:
             return match.group()
         written = as_text(values[match[1]])
-        quote = _open_quote(text[: match.start()])
+        quote = quotes.open_at(match.start())
         if quote is None:
             return written
         inside = json.dumps(written, ensure_ascii=False)[1:-1]
@@ -266,15 +276,24 @@ def _guard(text: str, values: dict[str, Any]) -> str:
     return PARAM.sub(put, text)
 
 
-def _open_quote(text: str) -> str | None:
-    quote: str | None = None
-    for match in _QUOTES.finditer(text):
-        sign = match.group()
-        if sign == quote:
-            quote = None
-        elif quote is None and len(sign) == 1:
-            quote = sign
-    return quote
+class _Quotes:
+    """Says inside which quote each place of a guard is; asked from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._signs = _QUOTES.finditer(text)
+        self._next = next(self._signs, None)
+        self._quote: str | None = None
+
+    def open_at(self, place: int) -> str | None:
+        """Give the sign of the text that is open there; None outside of texts."""
+        while self._next is not None and self._next.start() < place:
+            sign = self._next.group()
+            if sign == self._quote:
+                self._quote = None
+            elif self._quote is None and len(sign) == 1:
+                self._quote = sign
+            self._next = next(self._signs, None)
+        return self._quote
 
 
 def _first_uses(record: Mapping[str, Any]) -> dict[str, Route]:

@@ -52,7 +52,7 @@ class Path:
         self.text = text
         self.steps = steps
         self.gives_list = EACH in steps
-        self._moves = _moves(text, steps)
+        self._moves: tuple[_Move, ...] | None = None  # made when something is read
 
     def read(self, value: Any, *, fill_missing: bool = False) -> Any:
         """Give what the path points at; raises PathError that says what is there instead."""
@@ -66,8 +66,11 @@ class Path:
 
         For counting: a column of a DataFrame comes as its Series, uncopied.
         """
+        moves = self._moves
+        if moves is None:
+            moves = self._moves = _moves(self.text, self.steps)
         spread = False
-        for single, many, spreads in self._moves:
+        for single, many, spreads in moves:
             value = (many if spread else single)(value, fill_missing)
             spread = spread or spreads
         return value
@@ -235,7 +238,14 @@ def _each_field_move(name: str, place: _Place, rows: _Place, *, last: bool) -> _
         return _fields(_elements(value, place), name, rows, fill=fill)
 
     def many(values: list[Any], fill: bool) -> list[Any]:
-        return _fields(_flat(values, place), name, rows, fill=fill)
+        if not any(map(is_frame, values)):
+            return _fields(_flat(values, place), name, rows, fill=fill)
+        found: list[Any] = []
+        for value in values:  # a table gives its column, and its rows are never made
+            if value is not None:
+                part = single(value, fill)
+                found += part if type(part) is list else _elements(part, place)
+        return found
 
     return _Move(single, many, spreads=True)
 

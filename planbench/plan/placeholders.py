@@ -22,7 +22,7 @@ MAX_DEPTH: Final = 100
 _LONGEST_NUMBER: Final = 18
 
 _NODE = r"[A-Za-z][A-Za-z0-9_\-]*"
-_FIELDS = r"(?:\.[A-Za-z0-9_\-]+)*"
+_FIELDS = r"(?:\.[A-Za-z0-9_\-]++)*+"  # nothing is given back, so a long one takes no memory
 _ALMOST: Final = re.compile(r"\{(?:params|nodes|artifacts|env)\.[^{}]*\}")
 _EMBEDDED: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _NO_ITEMS: Final = ""  # no alias is empty: it marks a node that has no items

@@ -60,6 +60,8 @@ def _scalar(value: Any, place: str) -> Any:
         raise LanguageError(
             f"{place} is NaN, which equals nothing, itself included", hint="give None instead"
         )
+    if math.isinf(value):
+        raise LanguageError(f"{place} is infinite, and JSON has no such number")
     return float(value)
 
 

@@ -99,7 +99,19 @@ def plain(value: Any, *, as_written: bool = False) -> Any:
 
 def same(old: Any, new: Any) -> bool:
     """Whether two values are the same, type for type; what is no plain value is only itself."""
-    return old is new or key(old) == key(new)
+    kind = type(old)
+    if old is new or kind is not type(new):
+        return old is new
+    if kind is str or kind in _EXACT:
+        return bool(old == new)
+    if kind is list or kind is tuple:
+        return len(old) == len(new) and all(map(same, old, new))
+    if kind in _TOLD:
+        return repr(old) == repr(new)
+    before, after = fields(old), fields(new)
+    if before is None or after is None or before.keys() != after.keys():
+        return False
+    return all(same(value, after[name]) for name, value in before.items())
 
 
 def key(value: Any) -> Hashable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from planbench.plan.guard_tokens import Tokens
 from planbench.plan.model import ID_PATTERN, PlanNode
 
 if TYPE_CHECKING:
@@ -19,27 +20,10 @@ _PLACEHOLDER: Final = re.compile(
     rf"\{{\{{(?:{_REFERENCE})\}}\}}|\{{(?:artifacts\.(?P<body>{ID_PATTERN})"
     rf"|nodes\.(?P<ref>{ID_PATTERN})\.output)\}}"
 )
-_TOKEN: Final = re.compile(
-    r"""(?P<text>[bB]?[rR][bB]?(?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')
-        |[bB]?(?:\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}
-            |"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'))
-    |(?P<word>[A-Za-z_]\w*)
-    |(?P<space>\s+|//[^\n]*)
-    |(?P<number>[0-9][\w.]*)
-    |(?P<sign>.)""",
-    re.VERBOSE | re.DOTALL,
-)
 _PLAIN: Final = re.compile(r"""(["'])([^"'\\\n]*)\1""")
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAKEN: Final = frozenset({"in", "true", "false", "null"})
 _FAMILIES: Final = frozenset({"artifacts", "status"})
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
-    end: int
 
 
 class _Step(NamedTuple):
@@ -71,6 +55,10 @@ def renamed_node(node: PlanNode, names: Mapping[str, str]) -> PlanNode:
     args = renamed_in(node.args, names)
     if args is not node.args:
         update["args"] = args
+    if node.instruction is not None:
+        instruction = rename_in_text(node.instruction, names)
+        if instruction != node.instruction:
+            update["instruction"] = instruction
     if node.for_each is not None:
         source = rename_in_text(node.for_each.source, names)
         if source != node.for_each.source:
@@ -114,17 +102,13 @@ def rename_in_guard(text: str, names: Mapping[str, str]) -> str:
 
     A guard that binds a variable ``ctx`` of its own stays as it is.
     """
-    tokens = [
-        _Token(match.lastgroup or "", match.group(), *match.span())
-        for match in _TOKEN.finditer(text)
-        if match.lastgroup != "space"
-    ]
+    tokens = Tokens(text)
     pieces: list[str] = []
     end = 0
     for place, token in enumerate(tokens):
         if token.text != "ctx" or (place and tokens[place - 1].text == "."):
             continue
-        if place and tokens[place - 1].text == "(" and _at(tokens, place + 1) == ",":
+        if place and tokens[place - 1].text == "(" and tokens.text_at(place + 1) == ",":
             return text
         family, node = _two(_steps(tokens, place + 1))
         if family is not None and node is not None and node.name in names:
@@ -133,18 +117,14 @@ def rename_in_guard(text: str, names: Mapping[str, str]) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def _at(tokens: list[_Token], place: int) -> str:
-    return tokens[place].text if place < len(tokens) else ""
-
-
-def _steps(tokens: list[_Token], place: int) -> Iterator[_Step]:
+def _steps(tokens: Tokens, place: int) -> Iterator[_Step]:
     """Give the fields that follow a variable, as far as they are literal."""
     while True:
-        head, name = _at(tokens, place), tokens[place + 1 : place + 2]
+        head, name = tokens.text_at(place), tokens[place + 1 : place + 2]
         if head == "." and name and name[0].kind == "word":
             yield _Step(name[0].text, tokens[place].start, name[0].end, "")
             place += 2
-        elif head == "[" and name and _at(tokens, place + 2) == "]":
+        elif head == "[" and name and tokens.text_at(place + 2) == "]":
             plain = _PLAIN.fullmatch(name[0].text)
             if plain is None:
                 return

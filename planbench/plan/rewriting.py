@@ -240,10 +240,12 @@ class Rewriting:
 
     def _after_dash(self, piece: Piece) -> int:
         """Give the place behind the dash of an item that is written in a block."""
-        before = self.written.text[: piece.start].rstrip()
-        if not before.endswith("-"):
+        text, at = self.written.text, piece.start
+        while at and text[at - 1].isspace():
+            at -= 1
+        if text[at - 1 : at] != "-":
             raise LanguageError(_STANDS)
-        return len(before)
+        return at
 
     # -- comments ---------------------------------------------------------------------
 

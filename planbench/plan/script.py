@@ -60,6 +60,9 @@ if __name__ == "__main__":
     raise SystemExit(main())
 """
 _NOT_OURS: Final = ("__future__", "planbench")
+# the names of a script's own code, found without parsing it: no text in it goes over a line
+_TEXT: Final = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
+_WORD: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?![\w=])")
 _REMARK: Final = re.compile(r"  # (?:noqa|type:)[^\n]*")
 _LOCALS: Final = ("run", "params", "tools", "item", "index", "one", "start", "main", "nodes")
 _CONSTANTS: Final = ("PLAN", "PARAMS", "VALUES", "TOOLS")
@@ -100,7 +103,7 @@ class _Script:
             lines(self._option(metadata.max_parallel_tasks, "params")),
             lines(self._option(metadata.execution_timeout, "params")),
         )
-        parts, names = _needed(set(_names(ast.parse(body + tail))))
+        parts, names = _needed(set(_WORD.findall(_TEXT.sub("", body + tail))))
         return f"{_HEAD}{_import_lines(names)}\n{self._constants()}\n\n{parts}{body}\n{tail}"
 
     def _constants(self) -> str:

@@ -54,6 +54,11 @@ def _product(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape))
 
 
+def lacks_return(tool: str, node: str) -> str:
+    """Say that a result is None where a value is used, as of a function whose return was forgotten."""
+    return f"tool {tool!r} of node {node!r} returned None: does it lack a return?"
+
+
 def a(noun: str) -> str:
     """Put the article before what ``describe`` said."""
     if noun in {"null", "text"}:

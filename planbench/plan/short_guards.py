@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench.plan.edges import guard_edges
 from planbench.plan.guard_tokens import Tokens
+from planbench.plan.guards import MAX_GUARD
 from planbench.plan.rename import rename_in_guard
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _OF_CEL: Final = frozenset(
 )
 _NO_FIELDS: Final = frozenset({"in", "true", "false", "null"})
 _FIRST: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*\.")
+_HYPHENED: Final = re.compile(r"(?<![\w.\-])([A-Za-z]\w*(?:-\w+)+)\s*\.")
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _QUOTED: Final = re.compile(r"""(["'])([^"'\\\n]*)\1""")
 _FIELDS: Final = ("paths", "counts", "group_counts")
@@ -102,7 +104,7 @@ def ambiguous(text: str, names: Names) -> str | None:
 
 def shortened(text: str, names: Names) -> str:
     """Give a guard in the short form, as far as that reads back as the same text."""
-    if _CTX not in text:
+    if _CTX not in text or len(text) > MAX_GUARD:
         return text
     tokens = Tokens(text)
     if tokens.binds(_CTX):
@@ -154,6 +156,8 @@ def has_parameter(text: str) -> bool:
 
 def reads(text: str) -> list[str]:
     """Name the nodes that a guard in the long form reads, in the order of the text."""
+    if len(text) > MAX_GUARD:
+        return []
     tokens = Tokens(text)
     found: dict[str, None] = {}
     for variable in tokens.variables():
@@ -173,7 +177,23 @@ def reads(text: str) -> list[str]:
     return list(found)
 
 
+def unknown(text: str, ids: Collection[str]) -> Iterator[str]:
+    """Name what looks like a node in the short form, and is none that can be written so."""
+    if len(text) > MAX_GUARD:
+        return
+    for match in _HYPHENED.finditer(_QUOTED.sub('""', text)):
+        if match[1] in ids:
+            yield match[1]
+    tokens = Tokens(text)
+    for place, _ in tokens.variables():
+        name = tokens[place].text
+        if name not in _OF_CEL and name not in ids and _is_facet(tokens, place + 1):
+            yield name
+
+
 def _short(text: str, ids: Collection[str]) -> Iterator[_Short]:
+    if len(text) > MAX_GUARD:  # it is refused when it is compiled
+        return
     if not any(_may_be_short(name, ids) for name in _FIRST.findall(text)):
         return
     tokens = Tokens(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import re
+from array import array
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -93,8 +94,10 @@ class Source:
         self.text = text
 
     @functools.cached_property
-    def _starts(self) -> list[int]:
-        return [0, *(match.end() for match in _BREAK.finditer(self.text))]
+    def _starts(self) -> array[int]:
+        starts = array("L", [0])
+        starts.extend(match.end() for match in _BREAK.finditer(self.text))
+        return starts
 
     def mark(self, offset: int) -> Mark:
         """Give the line and column of an offset."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import itertools
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,6 +24,12 @@ _PARAMETER: Final = "{params."
 _DIGITS: Final = re.compile(r"[0-9]+")
 _MAX_INDEX_DIGITS: Final = 6  # a fan-out has at most 100,000 items
 _MAX_SUGGESTIONS: Final = 50
+_MAX_COMPARED: Final = 20_000_000  # characters by characters, over all suggestions of a plan
+_MAX_LOOP: Final = 20
+_LONGEST: Final = 200
+MAX_PROBLEMS: Final = 5000
+"""How many problems are told; whoever mends that many looks again."""
+_MOST: Final = 2000
 
 
 class StructureProblem(NamedTuple):
@@ -42,6 +50,7 @@ class Suggestions:
     def __init__(self, known: Iterable[str]) -> None:
         self._known = dict.fromkeys(known)
         self._left = _MAX_SUGGESTIONS
+        self._budget = _MAX_COMPARED
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
@@ -51,18 +60,40 @@ class Suggestions:
         if self._left <= 0:
             return None
         self._left -= 1
-        return suggestion(name, self._known)
+        self._budget -= min(len(name), _LONGEST) * self._size
+        return suggestion(name, self._known) if self._budget >= 0 else None
+
+    @functools.cached_property
+    def _size(self) -> int:
+        return sum(map(len, itertools.islice(self._known, _MOST)))
 
 
 def suggestion(name: str, known: Collection[str]) -> str | None:
     """Give "did you mean 'x'?" for a near miss among the first 2,000 names, else None."""
-    near = difflib.get_close_matches(name[:200], list(known)[:2000], n=1, cutoff=0.6)
+    names = list(itertools.islice(known, _MOST))
+    near = difflib.get_close_matches(name[:_LONGEST], names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None
 
 
 def structure_problems(nodes: Sequence[PlanNode]) -> list[StructureProblem]:
-    """Find every structural problem, in the order of the nodes; linear in the plan's size."""
+    """Find the structural problems, in the order of the nodes; linear in the plan's size.
+
+    Of more than 5,000 errors, or as many warnings, the first are told.
+    """
     found: list[StructureProblem] = []
+    warnings = 0
+    for problem in _problems(nodes):
+        if problem.severity == "warning":
+            warnings += 1
+            if warnings > MAX_PROBLEMS:
+                continue
+        found.append(problem)
+        if len(found) - min(warnings, MAX_PROBLEMS) >= MAX_PROBLEMS:
+            break
+    return found
+
+
+def _problems(nodes: Sequence[PlanNode]) -> Iterator[StructureProblem]:
     first: dict[str, int] = {}
     braces: set[int] = set()
     for position, node in enumerate(nodes):
@@ -70,35 +101,34 @@ def structure_problems(nodes: Sequence[PlanNode]) -> list[StructureProblem]:
             text = (
                 f"id {node.id!r} is used twice; the first is node {first[node.id] + 1} of the plan"
             )
-            found.append(
-                StructureProblem("duplicate_id", text, node.id, ("id",), position=position)
-            )
+            yield StructureProblem("duplicate_id", text, node.id, ("id",), position=position)
         else:
             first[node.id] = position
-        found.extend(p._replace(position=position) for p in _key_problems(node))
+        yield from (p._replace(position=position) for p in _key_problems(node))
         is_deep, has_braces = _glance(node.args)
         if is_deep:
             text = f"args are nested deeper than {MAX_DEPTH} levels"
-            found.append(StructureProblem("bad_field", text, node.id, ("args",), position=position))
+            yield StructureProblem("bad_field", text, node.id, ("args",), position=position)
         elif has_braces:
             braces.add(position)
-            found.extend(p._replace(position=position) for p in _literal_braces(node))
-    found.extend(_dependency_problems(nodes, first, braces))
-    found.extend(_key_conflicts(nodes))
+            yield from (p._replace(position=position) for p in _literal_braces(node))
+    yield from _dependency_problems(nodes, first, braces)
+    yield from _key_conflicts(nodes)
     needs = {
         nodes[i].id: [d for d in nodes[i].depends_on if d != nodes[i].id] for i in first.values()
     }
-    found.extend(
-        StructureProblem(
-            "cycle",
-            f"nodes wait for each other: {' -> '.join(loop)}",
-            loop[0],
-            ("depends_on",),
-            position=first.get(loop[0]),
-        )
-        for loop in cycles(needs)
-    )
-    return found
+    for loop in cycles(needs):
+        text = f"nodes wait for each other: {' -> '.join(_shortened(loop))}"
+        place = first.get(loop[0])
+        yield StructureProblem("cycle", text, loop[0], ("depends_on",), position=place)
+
+
+def _shortened(loop: list[str]) -> list[str]:
+    """Leave out the middle of a cycle that is too long to be read."""
+    if len(loop) <= _MAX_LOOP:
+        return loop
+    half = _MAX_LOOP // 2
+    return [*loop[:half], f"... {len(loop) - 2 * half} more ...", *loop[-half:]]
 
 
 def _dependency_problems(
@@ -139,7 +169,9 @@ def _reference_problems(
         return f"add {name} to depends_on" if name in names else names.near(name)
 
     source = source_of(node)
-    if source and source not in declared:
+    if source and source not in declared and source == node.id:
+        yield _reads_itself(node, f"{{artifacts.{source}}}", ("for_each", "source"))
+    elif source and source not in declared:
         text = f"for_each reads {source!r}, which depends_on does not name"
         where = ("for_each", "source")
         yield StructureProblem("for_each_not_dependency", text, node.id, where, fix=advice(source))
@@ -148,10 +180,18 @@ def _reference_problems(
         name = piece.name
         if piece.family in _NOT_IN_KEYS and name not in declared and name not in told:
             told.add(name)
+            if name == node.id:
+                yield _reads_itself(node, piece.text, ("args", *path))
+                continue
             text = f"{piece.text} is read, and depends_on does not name {name!r}"
             yield StructureProblem(
                 "undeclared_reference", text, node.id, ("args", *path), fix=advice(name)
             )
+
+
+def _reads_itself(node: PlanNode, text: str, where: tuple[str | int, ...]) -> StructureProblem:
+    message = f"{text} is the node's own result: a node cannot read itself"
+    return StructureProblem("self_dependency", message, node.id, where, fix="read another node")
 
 
 def alias_of(node: PlanNode) -> str | None:

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 KINDS: Final[dict[str, str]] = {"count": "counts", "groups": "group_counts"}
 
 _SOURCE: Final = re.compile(rf"({ID_PATTERN})((?:\.(?=[^.])|\[).*)?", re.DOTALL)
-_CALL: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
+_CALL: Final = re.compile(r"([A-Za-z_]\w*)\s*\((.*)\)", re.DOTALL)
 FACET_MAPS: Final[tuple[str, ...]] = ("paths", "counts", "group_counts")
 LIMIT: Final = "max_group_keys"
+_MOST: Final = 1000
 _PARAMETER: Final = "{params."
 _FACET: Final = "a facet is count(path), groups(path) or a path"
 BEFORE_EDGES: Final = ("id", "description", "type", "tool", "instruction", "tools")
@@ -141,7 +142,8 @@ def _long_facets(facets: dict[str, Any], flat: list[str], found: LongForm) -> di
             continue
         kind, path = _facet(value)
         if kind is None:
-            found.problems.append(_no_facet(name, value))
+            if len(found.problems) < _MOST:
+                found.problems.append(_no_facet(name, value))
             continue
         long.setdefault(kind, {})[name] = path
         found.moved["facets", kind, name] = ("facets", name)
@@ -152,10 +154,10 @@ def _facet(value: Any) -> tuple[str | None, str]:
     """Read one flat facet as its kind and path; no kind for what is none."""
     if not isinstance(value, str):
         return None, ""
-    call = _CALL.fullmatch(value)
+    call = _CALL.fullmatch(value.strip())
     if call is None:
         return "paths", value
-    return KINDS.get(call[1]), call[2]
+    return KINDS.get(call[1]), call[2].strip()
 
 
 def _no_facet(name: str, value: Any) -> FieldProblem:

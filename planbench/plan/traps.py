@@ -28,8 +28,8 @@ _FAMILY: Final = re.compile(r"(?:params|nodes|artifacts|env)\..*|item|index|\w[\
 _ALONE: Final = re.compile(r"\{\s*([A-Za-z_][\w\-]*(?:\.[\w\-]+)*)\s*\}")
 _HAS_BRACES: Final = re.compile(_BRACES)
 _BLOCK: Final = re.compile(
-    r"""(?P<head>\s*(?:-\s+)*(?:(?:"[^"]*"|'[^']*'|[\w<][^:#"'{}\[\]]*?)\s*:\s+)?)"""
-    r"""(?P<value>[^\s"'|>\#].*?)(?:\s+\#.*)?\s*"""
+    r"""(?P<head>\s*(?:-\s+)*(?:(?:"[^"]*"\s*|'[^']*'\s*|[\w<][^:#"'{}\[\]]*+):\s+)?)"""
+    r"""(?P<value>[^\s"'|>\#](?:\S|\s++(?!\#|$))*+)(?:\s+\#.*)?\s*"""
 )
 _BRACKETS: Final = r"(?:\[\d*\](?:\.[\w\-]+)*)+"
 _PATH: Final = re.compile(rf"(?:[A-Za-z_][\w.\-]*)?{_BRACKETS}")

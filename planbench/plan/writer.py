@@ -43,7 +43,7 @@ def format_yaml(record: Any) -> str:
 def format_json(record: Any) -> str:
     """Write JSON values as indented JSON text that reads back equal.
 
-    Raises ValueError as ``format_yaml`` does, and for NaN.
+    Raises ValueError as ``format_yaml`` does, and for NaN and infinity.
     """
     return "".join(_json(record, 0)) + "\n"
 
@@ -213,11 +213,10 @@ def _json(value: Any, level: int) -> Iterator[str]:
     elif isinstance(value, str):
         yield _json_text(value)
     elif isinstance(value, float):
-        if math.isnan(value):
-            msg = "JSON has no NaN"
+        if not math.isfinite(value):
+            msg = f"JSON has no {'NaN' if math.isnan(value) else 'infinity'}"
             raise ValueError(msg)
-        # a number past the range of floats reads as infinity, in Python's own reader too
-        yield repr(float(value)) if math.isfinite(value) else f"{'-' if value < 0 else ''}1e999"
+        yield repr(float(value))
     else:
         yield _inline(value)
 

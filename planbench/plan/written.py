@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import yaml
 from yaml.events import (
     AliasEvent,
-    CollectionEndEvent,
+    MappingEndEvent,
     MappingStartEvent,
     ScalarEvent,
+    SequenceEndEvent,
     SequenceStartEvent,
 )
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from planbench.plan.source import Route
 
 BLOCK_SCALARS: Final = frozenset("|>")
+_VALUES: Final = frozenset({ScalarEvent, AliasEvent, MappingStartEvent, SequenceStartEvent})
+_ENDS: Final = frozenset({MappingEndEvent, SequenceEndEvent})
 _COMMENT: Final = re.compile(r"#[^\r\n]*")
 _PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s*)*")
 _JSON: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s,:{}\[\]"]+')
@@ -162,12 +165,10 @@ class Written:
         top: list[Piece] = []
         for event in yaml.parse(self.text, Loader=LOADER):
             kind = type(event)
-            if kind is CollectionEndEvent or issubclass(kind, CollectionEndEvent):
+            if kind in _ENDS:
                 self._close(event, *stack.pop())
                 continue
-            if not issubclass(
-                kind, ScalarEvent | AliasEvent | MappingStartEvent | SequenceStartEvent
-            ):
+            if kind not in _VALUES:
                 continue
             piece = self._piece(event, kind, anchors, in_flow=bool(stack and stack[-1][0].flow))
             (stack[-1][1] if stack else top).append(piece)
@@ -266,7 +267,7 @@ class Written:
         """Count the characters before an offset on its line."""
         return offset - self.line_start(offset)
 
-    @property
+    @functools.cached_property
     def line_break(self) -> str:
         """How lines end here."""
         return "\r\n" if "\r\n" in self.text else "\n"

@@ -22,6 +22,7 @@ from planbench.runtime.leases import new_owner, take_lease
 from planbench.runtime.plan_root import plan_root
 from planbench.runtime.preparation import compile_plan, compiled_before, policy_of
 from planbench.runtime.recovery import Recovery
+from planbench.runtime.results import observe_results
 from planbench.runtime.run import Run
 from planbench.runtime.scheduler import Scheduler
 from planbench.runtime.secrets import open_secrets
@@ -363,7 +364,10 @@ class Engine:
             for kind, data in events:
                 run.emit(kind, data)
             required = self.durable_values == "require"
-            keeping = keeper.keeping(self.artifacts(run.scope), required=required)
+            # what no record names is of no use later, and is kept only for who asks for it
+            kept = required or compiled.plan.metadata.checkpoint
+            artifacts = self.artifacts(run.scope) if kept else None
+            keeping = keeper.keeping(artifacts, required=required)
             scheduler = Scheduler(run, compiled, self.memory, keeping, resumed)
             if asking is not None:
                 asking.take(scheduler, compiled)
@@ -371,6 +375,7 @@ class Engine:
             await keeper.abandon(lease)
             raise
         self.host(run, plan_root(run, scheduler, keeper), keeper)
+        run.root.add_done_callback(lambda _: observe_results(run, compiled, self.registry))
         return run
 
     def keeper(self, run: Run) -> Keeper:

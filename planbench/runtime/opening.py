@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from planbench import events as ev
 from planbench.runtime.fanout import FanOut
 from planbench.runtime.node import error_text
+from planbench.runtime.results import forgotten
 from planbench.runtime.spread import SourceNotList, open_items
 from planbench.runtime.standing import MAX_ERROR_LENGTH
 from planbench.runtime.values import LARGE
@@ -85,7 +86,10 @@ class Opening:
     ) -> None:
         if sched.room is not None:
             sched.room.give_back(held)
-        text = str(error) if isinstance(error, SourceNotList) else error_text(error)
+        text = error_text(error)
+        if isinstance(error, SourceNotList):
+            reads = (_source_of(node),)
+            text = str(error) + forgotten(node, sched.nodes, sched.run.bodies, reads)
         sched.run.emit(ev.NODE_FAILED, {"node_id": node.id, "error": text[:MAX_ERROR_LENGTH]})
         sched.finish(node, failed=True)
 

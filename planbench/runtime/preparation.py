@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from planbench.errors import PlanInvalid, RunRefused
+from planbench.plan.collector import paused_collector
 from planbench.runtime.choices import check_choices, check_spread
 from planbench.runtime.compiled import CompiledPlan
 from planbench.validation import patterns_of, secrets_of, validate_plan
@@ -91,7 +92,8 @@ def compile_plan(
         raise PlanInvalid(report.issues, name=plan.name)
     for node in plan.nodes:
         _refuse_unbuilt(node)
-    compiled = CompiledPlan(plan, registry, allowed_tools)
+    with paused_collector():
+        compiled = CompiledPlan(plan, registry, allowed_tools)
     check_choices(plan, compiled.choices)
     _kept.keep(plan, registry, version, policy_of(allowed_tools, env), compiled)
     return compiled

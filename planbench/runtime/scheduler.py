@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
+from planbench.errors import ToolArgumentsInvalid
 from planbench.memory.sizes import measure
 from planbench.plan.placeholders import Scope
 from planbench.runtime.budget import time_limit
@@ -23,7 +24,9 @@ from planbench.runtime.dispatch import BLOCKED, Pools
 from planbench.runtime.node import Caller, error_text, first_step_at, printed
 from planbench.runtime.opening import Opening
 from planbench.runtime.output import Prints
+from planbench.runtime.results import forgotten
 from planbench.runtime.room import Room
+from planbench.runtime.standing import MAX_ERROR_LENGTH
 from planbench.runtime.takeover import Takeover
 from planbench.runtime.values import Values
 
@@ -176,20 +179,25 @@ class Scheduler:
             elif node.spreads:
                 ready.popleft()
                 if (node.guard is None and not skipped) or self._admits(node, data):
-                    self.run.emit(ev.NODE_STARTED, data)
+                    self._begin(node, data)
                     self.opening.open(self, node)
             elif self.free <= 0:
                 return
             else:
                 ready.popleft()
                 if (node.guard is None and not skipped) or self._admits(node, data):
-                    self.run.emit(ev.NODE_STARTED, data)
+                    self._begin(node, data)
                     self.free -= 1
                     self.claimed.append(node)
                     continue
             if monotonic() > self.until:
                 self._hurried = bool(ready)  # a row of nodes without a call must not hold the loop
                 return
+
+    def _begin(self, node: CompiledNode, data: dict[str, Any]) -> None:
+        if self.takeover is not None:
+            self.takeover.mark(node.id, data)
+        self.run.emit(ev.NODE_STARTED, data)
 
     def _admits(self, node: CompiledNode, data: dict[str, Any]) -> bool:
         try:
@@ -313,7 +321,7 @@ class Scheduler:
             digest = self.values.digest(node, args, None)
             kwargs = node.validate(args)
             if node.wants_key:
-                kwargs["idempotency_key"] = f"{self.run.run_id}:{node.id}"
+                kwargs["idempotency_key"] = self.run.call_key(node.id)
             if node.simple:
                 context = self.context.copy()
                 began = monotonic()
@@ -364,7 +372,9 @@ class Scheduler:
                 return
             called = node.delegate.called
         text = error_text(error, secrets=self.run.secrets)
-        data = {"node_id": node.id, "error": text, "calls": int(called)}
+        if isinstance(error, ToolArgumentsInvalid):
+            text += forgotten(node, self.nodes, self.run.bodies, node.arg_reads)
+        data = {"node_id": node.id, "error": text[:MAX_ERROR_LENGTH], "calls": int(called)}
         self.run.emit(ev.NODE_FAILED, data)
         self.finish(node, failed=True)
 

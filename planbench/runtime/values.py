@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
 from planbench.memory.entries import PLAIN
+from planbench.plan.shapes import lacks_return
 from planbench.runtime.digests import digest_of, digest_of_plain
 from planbench.runtime.texts import texts_in
 
@@ -120,8 +121,9 @@ class Values:
             found, problems = await self._aside(lambda: reader.read(value))
         else:
             found, problems = reader.read(value)
+        why = f"; {lacks_return(node.tool_name, node.id)}" if value is None else ""
         for problem in problems:
-            text = f"facet left out: {problem}"[:MAX_WARNING]
+            text = f"facet left out: {problem}{why}"[:MAX_WARNING]
             self._run.emit(ev.NODE_PROGRESS, {"node_id": node.id, "warning": text})
         return found
 
@@ -145,6 +147,12 @@ class Values:
         if item is None:
             return digest_of_plain(versions, node.written)
         return digest_of([versions, item], node.written)
+
+    async def item(self, entry: Entry) -> Any:
+        """Give an item that is another result, read off the loop where it was spilled and is large."""
+        if entry.spilled and entry.nbytes > LARGE:
+            return await self._aside(entry.view)
+        return entry.view()
 
     def bytes_of(self, node_id: str) -> int:
         """Give the bytes that a node has stored in this run."""

@@ -1,5 +1,6 @@
 """Checks of a plan against the tools, secrets and limits of a host."""
 
+from planbench.validation.calls import no_match, no_tool
 from planbench.validation.check import check_plan, validate_plan
 from planbench.validation.given import built, document_of
 from planbench.validation.host import patterns_of, registry_of, secrets_of
@@ -11,6 +12,8 @@ __all__ = [
     "built",
     "check_plan",
     "document_of",
+    "no_match",
+    "no_tool",
     "patterns_of",
     "read_text",
     "registry_of",

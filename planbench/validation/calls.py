@@ -108,7 +108,7 @@ class Calls:
 
     def _unknown(self, position: int, field: Route, name: str) -> ValidationIssue:
         fix = self._host.near(name) or _listed("registered", self._host.names)
-        return self._issue("unknown_tool", f"there is no tool {name!r}", position, field, fix=fix)
+        return self._issue("unknown_tool", no_tool(name), position, field, fix=fix)
 
     def _not_allowed(self, position: int, field: Route, name: str) -> ValidationIssue:
         fix = _listed("allowed", list(self._host.allowed_tools or ()))
@@ -134,13 +134,26 @@ class Calls:
             matching = [known for known in self._all_names() if is_allowed(known, [name])]
             if self._host.registry is not None and not matching:
                 if _WILD.search(name):
-                    message = f"no tool matches {name!r}"
                     fix = _listed("registered", self._host.names)
-                    yield self._issue("unknown_tool", message, position, where, fix=fix)
+                    yield self._issue("unknown_tool", no_match(name), position, where, fix=fix)
                 else:
                     yield self._unknown(position, where, name)
             elif not any(self._host.allows(known) for known in matching or [name]):
                 yield self._not_allowed(position, where, name)
+        yield from self._instruction(position, node)
+
+    def _instruction(self, position: int, node: PlanNode) -> Iterator[ValidationIssue]:
+        told = set(node.depends_on)
+        if "depends_on" in self._made.left_out.get(position, ()):
+            return
+        for _, piece in references(node.instruction):
+            if piece.family in ("artifacts", "nodes") and piece.name not in told:
+                told.add(piece.name)
+                message = f"{piece.text} is read, and depends_on does not name {piece.name!r}"
+                fix = f"add {piece.name} to depends_on"
+                yield self._issue(
+                    "undeclared_reference", message, position, ("instruction",), fix=fix
+                )
 
     def _all_names(self) -> list[str]:
         return [] if self._host.registry is None else self._host.registry.names()
@@ -175,6 +188,16 @@ class Calls:
             yield self._issue(
                 "concurrency_above_flow_cap", message, position, where, severity="warning"
             )
+
+
+def no_tool(name: str) -> str:
+    """Say that there is no tool of that name."""
+    return f"there is no tool {name!r}"
+
+
+def no_match(pattern: str) -> str:
+    """Say that no tool has a name that fits."""
+    return f"no tool matches {pattern!r}"
 
 
 def _does(tool: Tool) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from planbench.errors import GuardError
 from planbench.plan.graph import not_upstream
 from planbench.plan.guards import compile_guard
+from planbench.plan.short_guards import unknown
 from planbench.plan.structure import Suggestions, suggestion
 from planbench.validation.calls import PARAMETER
 
@@ -32,7 +33,9 @@ def guard_issues(made: Draft) -> Iterator[ValidationIssue]:
         try:
             guard = compile_guard(node.when)
         except GuardError as error:
-            yield _issue(made, position, "bad_guard", error.message, error.hint)
+            hints = [_meant(node.when, names, where), error.hint]
+            fix = "; ".join(hint for hint in hints if hint) or None
+            yield _issue(made, position, "bad_guard", error.message, fix)
             continue
         for read in guard.reads:
             if read[0] not in ("artifacts", "status") or len(read) < _NODE_READ:
@@ -73,6 +76,16 @@ def _order(made: Draft, reads: list[tuple[int, str]]) -> Iterator[ValidationIssu
                 message = f"the guard reads {name!r}, which may still run: {node.id!r} does not wait for it"
                 fix = f"add {name} to depends_on"
             yield _issue(made, position, "guard_not_upstream", message, fix)
+
+
+def _meant(text: str, names: Suggestions, where: dict[str, int]) -> str | None:
+    """Say which node a guard in the short form may mean, where a name in it is none."""
+    for name in unknown(text, where):
+        if name in where:
+            return f'write ctx.artifacts["{name}"]: a hyphen is a minus in the short form'
+        if (near := names.near(name)) is not None:
+            return near
+    return None
 
 
 def _hyphened(name: str, where: dict[str, int]) -> str | None:

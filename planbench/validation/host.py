@@ -75,6 +75,7 @@ class Host:
         self.allowed_tools = patterns_of(allowed_tools)
         self.env = secrets_of(env) or {}
         self._tools: dict[str, Tool | None] = {}
+        self._observed: dict[str, dict[str, Any] | None] = {}
         self._allowed: dict[str, bool] = {}
         names = [] if self.registry is None else self.registry.names()
         self.names = [name for name in names if self.allows(name)]
@@ -89,6 +90,14 @@ class Host:
     def tool_of(self, node: PlanNode) -> Tool | None:
         """Give the tool that a node calls, where it is known."""
         return self.tool(node.tool) if node.tool and node.type == "tool" else None
+
+    def observed(self, tool: Tool | None) -> dict[str, Any] | None:
+        """Give the shape of what earlier calls of a tool gave, where any was seen."""
+        if tool is None or self.registry is None:
+            return None
+        if tool.name not in self._observed:
+            self._observed[tool.name] = self.registry.observed(tool)
+        return self._observed[tool.name]
 
     def allows(self, name: str) -> bool:
         """Whether the host lets a plan call the tool."""

@@ -1,4 +1,8 @@
-"""Whether facets and fan-outs point at something that the tools give."""
+"""Whether facets and fan-outs point at something that the tools give.
+
+What a tool declares is held to. Where it declares nothing, what was seen of its results on
+earlier calls is looked at too, and a path that leaves that is a warning.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench.errors import PathError
 from planbench.plan.paths import compile_path
-from planbench.plan.structure import source_of, suggestion
+from planbench.plan.placeholders import mentions, references
+from planbench.plan.structure import alias_of, source_of, suggestion
 from planbench.validation.calls import PARAMETER
 from planbench.validation.shape import EACH, UNKNOWN, Shape
 
@@ -14,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from planbench.plan.draft import Draft
-    from planbench.plan.issues import ValidationIssue
+    from planbench.plan.issues import Severity, ValidationIssue
     from planbench.plan.model import PlanNode
     from planbench.plan.paths import Path
     from planbench.plan.source import Route
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 _NOT_A_LIST: Final = {"counts": "count_not_a_list", "group_counts": "group_count_not_a_list"}
 _SHOWN: Final = 10
+_NULL: Final = {"type": "null"}
+_LACKS: Final = "give it a return, or leave the reading out: depends_on alone keeps the order"
 _LISTS: Final = frozenset({"array", UNKNOWN})
 _NOUNS: Final = {
     "object": "a map",
@@ -41,6 +48,7 @@ class _Found(NamedTuple):
     code: str
     message: str
     fix: str | None = None
+    severity: Severity = "error"
 
 
 class Outputs:
@@ -55,6 +63,7 @@ class Outputs:
     def issues(self) -> Iterator[ValidationIssue]:
         """Give everything that is wrong with facets and selects, node by node."""
         for position, node in enumerate(self._made.nodes):
+            yield from self._nothing(position, node)
             if node.facets.names():
                 yield from self._facets(position, node)
             if node.for_each is not None:
@@ -81,17 +90,22 @@ class Outputs:
         if path is None or isinstance(path, _Found):
             return path
         shape = None if tool is None or tool.output_schema is None else Shape(tool.output_schema)
+        kinds = {UNKNOWN}
         if shape is not None and tool is not None:
             found = _not_there(path, shape, f"what tool {tool.name!r} returns")
             if found is not None:
                 return found
+            kinds = shape.at(path.steps).kinds()
         code = _NOT_A_LIST.get(kind)
-        if code is None or path.gives_list:
+        if code is not None and not path.gives_list and not kinds <= {"array"}:
+            message = f"{kind} needs a list, and the path {text!r} gives one value"
+            return _Found(code, message, f"write {text}[] for the elements of a list")
+        seen = self._host.observed(tool) if UNKNOWN in kinds else None
+        if seen is None or tool is None or seen == _NULL:
             return None
-        if shape is not None and shape.at(path.steps).kinds() <= {"array"}:
-            return None
-        message = f"{kind} needs a list, and the path {text!r} gives one value"
-        return _Found(code, message, f"write {text}[] for the elements of a list")
+        return _warned(
+            _not_there(path, Shape(seen), f"what tool {tool.name!r} has returned so far")
+        )
 
     def _select(self, position: int, node: PlanNode) -> Iterator[ValidationIssue]:
         select = node.for_each.select if node.for_each else None
@@ -101,21 +115,55 @@ class Outputs:
             return
         source = self._nodes.get(source_of(node) or "")
         tool = None if source is None else self._host.tool_of(source)
-        if source is None or tool is None or tool.output_schema is None:
+        if source is None or tool is None or tool.gives_nothing:
             return
-        schema: Any = tool.output_schema
-        shape = Shape(schema)
-        if source.for_each is not None:
-            shape = Shape({"type": "array", "items": schema}, root=schema)
+        where = ("for_each", "source" if select is None else "select")
         what = f"the artifact of {source.id!r}"
-        if select is None:
-            found = _whole(shape, what)
-            where = ("for_each", "source")
-        else:
-            found = None if path is None else _selected(path, shape, what)
-            where = ("for_each", "select")
+        steps = None if path is None else path.steps
+        kinds = {UNKNOWN}
+        found = None
+        if tool.output_schema is not None:
+            shape = _artifact(source, tool.output_schema)
+            found = _fanned(path, shape, what, whole=select is None)
+            kinds = shape.at(steps or ()).kinds()
+        seen = self._host.observed(tool) if found is None and UNKNOWN in kinds else None
+        if seen is not None and seen != _NULL:
+            shape = _artifact(source, seen)
+            found = _warned(_fanned(path, shape, f"{what} so far", whole=select is None))
         if found is not None:
             yield self._issue(position, where, found)
+
+    def _nothing(self, position: int, node: PlanNode) -> Iterator[ValidationIssue]:
+        """Tell of what is read of nodes whose tool returns None."""
+        told: set[str] = set()
+        for name, where in self._reads(node):
+            source = self._nodes.get(name)
+            if source is None or name in told or name == node.id:
+                continue
+            told.add(name)
+            if (how := self._is_none(source)) is not None:
+                message = f"{{artifacts.{name}}} is read, and {how}"
+                yield self._issue(position, where, _Found("reads_none", message, _LACKS, "warning"))
+        if node.facets.names() and (how := self._is_none(node)) is not None:
+            found = _Found("reads_none", f"facets are read, and {how}", _LACKS, "warning")
+            yield self._issue(position, ("facets",), found)
+
+    def _is_none(self, node: PlanNode) -> str | None:
+        """Say that a node's tool returns None, where that is declared or was seen at each call."""
+        tool = self._host.tool_of(node)
+        if tool is None or not (tool.gives_nothing or self._host.observed(tool) == _NULL):
+            return None
+        how = "is declared to return" if tool.gives_nothing else "has so far returned"
+        return f"tool {tool.name!r} of node {node.id!r} {how} None: does it lack a return?"
+
+    def _reads(self, node: PlanNode) -> Iterator[tuple[str, Route]]:
+        """Give the nodes whose result is read, and the field that reads it."""
+        if (source := source_of(node)) is not None:
+            yield source, ("for_each", "source")
+        if mentions(node.args, "{artifacts."):
+            for path, piece in references(node.args, alias_of(node)):
+                if piece.family == "artifacts":
+                    yield piece.name, ("args", *path)
 
     def _compiled(self, text: str) -> Path | _Found | None:
         """Compile a path; None for one that holds a parameter without a value yet."""
@@ -129,8 +177,33 @@ class Outputs:
     def _issue(self, position: int, field: Route, found: _Found) -> ValidationIssue:
         made = self._made
         path = (*made.routes[position], *field)
-        node_id = made.node_id(position)
-        return made.document.issue(found.code, found.message, path, node_id=node_id, fix=found.fix)
+        return made.document.issue(
+            found.code,
+            found.message,
+            path,
+            node_id=made.node_id(position),
+            severity=found.severity,
+            fix=found.fix,
+        )
+
+
+def _warned(found: _Found | None) -> _Found | None:
+    """Give what is only likely to be wrong: it was not so on earlier calls."""
+    return None if found is None else found._replace(severity="warning")
+
+
+def _artifact(source: PlanNode, schema: Any) -> Shape:
+    """Give the shape of what a node stores: for a fan-out the list of what its calls gave."""
+    if source.for_each is None:
+        return Shape(schema)
+    return Shape({"type": "array", "items": schema}, root=schema)
+
+
+def _fanned(path: Path | None, shape: Shape, what: str, *, whole: bool) -> _Found | None:
+    """Look at a fan-out over an artifact or what a path selects of it."""
+    if whole:
+        return _whole(shape, what)
+    return None if path is None else _selected(path, shape, what)
 
 
 def _whole(shape: Shape, what: str) -> _Found | None:
@@ -159,7 +232,10 @@ def _not_there(path: Path, shape: Shape, what: str) -> _Found | None:
     """Say where a path leaves the shape, and what is there instead."""
     for count, step in enumerate(path.steps):
         inner = shape.at((step,))
-        if inner.kinds():
+        kinds = inner.kinds()
+        if UNKNOWN in kinds:
+            return None
+        if kinds:
             shape = inner
             continue
         place = what if not count else f"{_written(path.steps[:count])!r} in {what}"

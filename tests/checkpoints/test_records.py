@@ -46,7 +46,7 @@ def test_tuples_are_lists_afterwards():
 @pytest.mark.parametrize(
     "data",
     [{"x": {1: 2}}, {"x": {1, 2}}, {"x": b"b"}, {"x": object()}, {1: 2}, {"x": [{None: 1}]}],
-    ids=repr,
+    ids=["key", "set", "bytes", "object", "own key", "inner key"],
 )
 def test_what_is_no_json_is_refused_and_the_event_named(data):
     with pytest.raises(StoreError, match=r"event 4 \(planbench.node.finished\) of run 'r'"):

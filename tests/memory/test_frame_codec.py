@@ -175,7 +175,7 @@ FRAMES = {
     ),
     "maps": pd.DataFrame({"x": objects({"a": 1}, {1: {"b": (2,)}}, {})}),
     "lists": pd.DataFrame({"x": objects([1, None], [], [[{}]])}),
-    "sets": pd.DataFrame({"x": objects({1, "a"}, frozenset({(1,)}), set())}),
+    "sets": pd.DataFrame({"x": objects({"a"}, frozenset({(1,)}), {1, 2}, set())}),
     "tuples": pd.DataFrame({"x": objects((1, 2), (), ("a", [1]))}),
     "bytes": pd.DataFrame({"x": objects(b"", b"\xff", bytearray(b"x"), b"y" * 5_000)}),
     "decimals": pd.DataFrame({"x": objects(Decimal("1.10"), Decimal("NaN"), None)}),
