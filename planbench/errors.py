@@ -302,8 +302,8 @@ class ModelError(PlanbenchError):
 class PlanAuthoringError(PlanbenchError):
     """Raised when a model was asked for a plan and its answer is none; ``code`` says why.
 
-    Codes: truncated, refused, filtered and empty_answer for what is no answer,
-    plan_invalid and delta_invalid for one that stays wrong after its correction.
+    Codes: truncated, refused, filtered and empty_answer for what is no answer, interrupted
+    where somebody did not wait for one, plan_invalid and delta_invalid for one that stays wrong after its correction.
     ``report`` holds every issue, ``text`` what the model sent last, ``usage`` what it took.
     """
 

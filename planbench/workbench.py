@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from planbench.checkpoints import MemoryStore
-from planbench.errors import CommandError, ConfigurationError, PlanInvalid
+from planbench.errors import ConfigurationError, PlanInvalid
 from planbench.files import PlanFileStore, load_plan, with_lock
 from planbench.llm import LLMHandler
 from planbench.memory import WorkingMemory
 from planbench.plan.model import ExecutionPlan
 from planbench.plan.parameters import check_params
+from planbench.runbook import Runbook
 from planbench.runtime import Engine
-from planbench.runtime.agents import is_algorithm
+from planbench.runtime.algorithm import is_algorithm
 from planbench.runtime.saving import save_at_end, save_policy
 from planbench.session import PlanSession
 from planbench.tools import ToolRegistry
 from planbench.validation import check_plan, registry_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from planbench.checkpoints import CheckpointStore
@@ -32,19 +30,12 @@ if TYPE_CHECKING:
     from planbench.plan.manifest import PlanRunManifest
     from planbench.planner import PlanPlanner
     from planbench.runtime import Run
-    from planbench.runtime.agent import Algorithm
-    from planbench.runtime.saved_run import SavedRun
-    from planbench.runtime.saving import SavePolicy
-    from planbench.session import Origin
+    from planbench.runtime.algorithm import Algorithm
+    from planbench.runtime.remembering import Limits
     from planbench.validation import ValidationReport
     from planbench.validation.given import Buildable
 
     Source = str | Path | Mapping[str, Any] | ExecutionPlan | Buildable
-
-KEPT_RUNS: Final = 50
-KEPT_VALUES: Final = 10
-"""Runs whose values can be read through them, also when the memory has newer versions."""
-SHOWN_RUNS: Final = 10
 
 
 class Saved(NamedTuple):
@@ -60,13 +51,16 @@ class Saved(NamedTuple):
         return f"{said}, version {self.version}"
 
 
-class Workbench:
+class Workbench(Runbook):
     """Wires registry, memory, plan files, engine and runs together.
 
     ``env`` says which secrets may reach which tools: ``{"TOKEN": ["github_*"]}``.
     ``runs`` holds the latest 50, the oldest first; a live run is never let go.
     ``planner`` is the model that writes plans: a client or what else ``client_of`` takes, None
-    for none; ``prices`` gives its price as ``LLMHandler`` takes it.
+    for none; ``delegate_llm`` the one that delegate nodes ask; ``prices`` gives their prices as
+    ``LLMHandler`` takes them.
+    ``store`` says where runs are kept: a store, a URL or ``"memory"``; without one it is what
+    the variable PLANBENCH_STORE says, and else ``.planbench`` of the working folder, within ``limits``.
     """
 
     def __init__(
@@ -78,20 +72,21 @@ class Workbench:
         env: Mapping[str, Collection[str]] | None = None,
         allowed_tools: Collection[str] | None = None,
         store: CheckpointStore | str | None = None,
+        limits: Limits | None = None,
+        delegate_llm: Any = None,
     ) -> None:
-        self.registry = ToolRegistry() if registry is None else registry_of(registry)
-        self.memory = WorkingMemory() if memory is None else memory
-        self.plans = PlanFileStore(plans_dir)
-        self.engine = Engine(
-            store, self.registry, self.memory, allowed_tools=allowed_tools, env=env
+        super().__init__(
+            ToolRegistry() if registry is None else registry_of(registry),
+            WorkingMemory() if memory is None else memory,
+            allowed_tools=allowed_tools,
+            env=env,
+            store=store,
+            limits=limits,
         )
+        self.plans = PlanFileStore(plans_dir)
         self.planner: Any = None
-        self.prices: Prices | None = None
+        self.delegate = delegate_llm
         self.sessions: set[PlanSession] = set()
-        self.origins: WeakKeyDictionary[Run, Origin] = WeakKeyDictionary()
-        self._runs: OrderedDict[str, Run] = OrderedDict()
-        self._opened = False
-        self._kept: set[asyncio.Task[None]] = set()
 
     @property
     def env(self) -> Mapping[str, Collection[str]] | None:
@@ -103,6 +98,24 @@ class Workbench:
         self.engine.env = env
 
     @property
+    def delegate(self) -> Any:
+        """The model that delegate nodes ask, None for none; set to what ``client_of`` takes."""
+        return self.engine.delegates.llm
+
+    @delegate.setter
+    def delegate(self, llm: Any) -> None:
+        self.engine.delegates.llm = llm
+
+    @property
+    def prices(self) -> Prices:
+        """The prices of models, as ``LLMHandler`` takes them."""
+        return self.engine.delegates.prices
+
+    @prices.setter
+    def prices(self, prices: Prices | None) -> None:
+        self.engine.delegates.prices = prices
+
+    @property
     def allowed_tools(self) -> Collection[str] | None:
         """The names and patterns of the tools that plans may call; None allows all."""
         return self.engine.allowed_tools
@@ -110,34 +123,6 @@ class Workbench:
     @allowed_tools.setter
     def allowed_tools(self, allowed_tools: Collection[str] | None) -> None:
         self.engine.allowed_tools = allowed_tools
-
-    @property
-    def runs(self) -> list[Run]:
-        """The runs of this kernel, the oldest first."""
-        return list(self._runs.values())
-
-    def run(self, name: str | None = None) -> Run:
-        """Find a run by its id or the start of it; without a name give the latest.
-
-        Raises CommandError that names the runs there are.
-        """
-        if name is None and self._runs:
-            return next(reversed(self._runs.values()))
-        found = [run for key, run in self._runs.items() if name and key.startswith(name)]
-        if name and not found:
-            found = [r for k, r in self._runs.items() if k.removeprefix("run_").startswith(name)]
-        exact = self._runs.get(name or "")
-        if exact is not None or len(found) == 1:
-            return exact or found[0]
-        latest = list(reversed(self._runs))
-        known = ", ".join(latest[:SHOWN_RUNS]) or "none yet"
-        if len(latest) > SHOWN_RUNS:
-            known += f" and {len(latest) - SHOWN_RUNS} older ones"
-        if found:
-            raise CommandError(f"{name!r} is the start of {len(found)} runs", hint=f"runs: {known}")
-        raise CommandError(
-            f"there is no run {name!r}" if name else "nothing has run yet", hint=f"runs: {known}"
-        )
 
     def check(
         self,
@@ -199,9 +184,7 @@ class Workbench:
             _NoModel() if llm is None else llm, self.registry, self.allowed_tools, env=self.env
         )
 
-    async def start(
-        self, plan: Source | Algorithm, params: Mapping[str, Any] | None = None
-    ) -> Run:
+    async def start(self, plan: Source | Algorithm, params: Mapping[str, Any] | None = None) -> Run:
         """Start a run on this loop; takes what ``load_plan`` takes, raises as Engine.start.
 
         It may be an algorithm too; ``params`` are its inputs then.
@@ -211,59 +194,14 @@ class Workbench:
         else:
             work, params = _loaded(cast("Source", plan), params)
         policy = save_policy()
-        await self._open()
-        return await self._begun(await self.engine.start(work, params), policy)
-
-    async def continue_from(self, saved: SavedRun, plan: ExecutionPlan | None = None) -> Run:
-        """Continue a run of a file as a child of it, with the tools of now, or with a mended plan.
-
-        Raises as ``Engine.continue_from``.
-        """
-        policy = save_policy()
-        await self._open()
-        run = await self.engine.continue_from(saved.history, saved, plan)
+        run = await self._reliably(lambda: self.engine.start(work, params))
         return await self._begun(run, policy)
-
-    async def _open(self) -> None:
-        if not self._opened:
-            await self.engine.open()
-            self._opened = True
-
-    async def _begun(self, run: Run, policy: SavePolicy | None) -> Run:
-        """Take a run among those of this kernel, and see that it is saved at its end where that is wanted."""
-        if policy is not None:
-            run.epilogue = self.keep(save_at_end(run, policy))
-        self._runs[run.run_id] = run
-        await self._let_go()
-        return run
-
-    async def _let_go(self) -> None:
-        """Drop the oldest ended runs, and earlier than those the values that they hold."""
-        for run in self.runs[:-KEPT_VALUES]:
-            if run.finished:
-                run.let_go()
-        store = self.engine.store
-        for key in [key for key, old in self._runs.items() if old.finished]:
-            if len(self._runs) <= KEPT_RUNS:
-                break
-            del self._runs[key]
-            if isinstance(store, MemoryStore):  # nothing else would ever free its journal
-                await store.delete(key)
-
-    def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something on this loop that outlives a session; ``close`` waits for it."""
-        task = asyncio.get_running_loop().create_task(work, name="planbench workbench")
-        self._kept.add(task)
-        task.add_done_callback(self._kept.discard)
-        return task
 
     async def close(self) -> None:
         """Close all sessions and the engine; live runs are cancelled."""
         for session in list(self.sessions):
             session.close()
-        await self.engine.close()
-        if self._kept:
-            await asyncio.wait(self._kept)
+        await super().close()
 
 
 class _NoModel:
@@ -313,17 +251,20 @@ async def run_plan(
     params: Mapping[str, Any] | None = None,
     allowed_tools: Collection[str] | None = None,
     env: Mapping[str, Collection[str]] | None = None,
+    delegate_llm: Any = None,
 ) -> PlanRunManifest:
     """Run a plan to its end and give the manifest; nodes that fail are data in it.
 
     The plan is anything that ``load_plan`` reads, ``registry`` may be a plain list of
-    functions; without one the tools are those of the workbench. Raises PlanLoadError,
+    functions; without one the tools are those of the workbench. ``delegate_llm`` is the model
+    that delegate nodes ask. Raises PlanLoadError,
     PlanInvalid, ConfigurationError and RunRefused before anything is called. Whoever cancels the caller cancels the run.
     """
     plan, params = _loaded(plan, params)
     policy = save_policy()
     registry = get_workbench().registry if registry is None else registry
-    async with Engine(store, registry, memory, allowed_tools=allowed_tools, env=env) as engine:
+    options: dict[str, Any] = {"allowed_tools": allowed_tools, "env": env}
+    async with Engine(store, registry, memory, delegate_llm=delegate_llm, **options) as engine:
         run = await engine.start(plan, params)
         if policy is not None:
             run.epilogue = asyncio.create_task(save_at_end(run, policy))

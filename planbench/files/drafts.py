@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from planbench.errors import PlanLoadError
 from planbench.files.atomic import create_once
+from planbench.files.names import plan_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,9 @@ class Drafts:
                 number += 1
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise PlanLoadError(f"the draft of plan {name!r} cannot be written: {reason}") from error
+            raise PlanLoadError(
+                f"the draft of plan {name!r} cannot be written: {reason}"
+            ) from error
         return f"{FOLDER}/{stem}-{number}"
 
     def latest(self, name: str) -> str | None:
@@ -64,16 +67,20 @@ class Drafts:
         number = max(self._numbers(stem), default=0)
         return f"{FOLDER}/{stem}-{number}" if number else None
 
-    def _numbers(self, stem: str) -> list[int]:
-        file = re.compile(rf"{re.escape(stem)}-([1-9][0-9]{{0,8}})\.yaml")
+    def names(self) -> list[str]:
+        """Name the drafts, sorted; none where there is no folder."""
         try:
-            found = [file.fullmatch(path.name) for path in self.folder().iterdir()]
+            found = [path.name for path in self.folder().iterdir()]
         except FileNotFoundError:
             return []
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise PlanLoadError(f"the drafts cannot be read: {reason}") from error
-        return [int(match[1]) for match in found if match]
+        return sorted(f"{FOLDER}/{name}" for name in map(plan_name, found) if name is not None)
+
+    def _numbers(self, stem: str) -> list[int]:
+        numbered = re.compile(rf"{FOLDER}/{re.escape(stem)}-([1-9][0-9]{{0,8}})")
+        return [int(match[1]) for match in map(numbered.fullmatch, self.names()) if match]
 
 
 def _stem(name: str) -> str:

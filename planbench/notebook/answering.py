@@ -75,7 +75,9 @@ class AnswerView:
                 await asyncio.wait([task], timeout=END_SECONDS)
         return task.result()
 
-    def end(self, said: Sequence[str], catalog: Catalog | None = None, model: str | None = None) -> None:
+    def end(
+        self, said: Sequence[str], catalog: Catalog | None = None, model: str | None = None
+    ) -> None:
         """Put in its place what it took, what came of it, and what the model was told of the tools."""
         lines = [self._cost(model), *said]
         seen, told = ("", "") if catalog is None else _seen(catalog)
@@ -103,7 +105,9 @@ class AnswerView:
         self._shown = text
         parts = (Html(f"<style>{LAYOUT}</style>"), tag("p", head, class_="pbs-soft"))
         body = tag("pre", tail, class_="pbs-pre")
-        self._put({"text/html": str(tag("div", *parts, body, class_="pb-static")), "text/plain": text})
+        self._put(
+            {"text/html": str(tag("div", *parts, body, class_="pb-static")), "text/plain": text}
+        )
 
     def _put(self, bundle: dict[str, str]) -> None:
         if self._handle is None:

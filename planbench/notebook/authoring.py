@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from planbench.errors import CommandError, ConfigurationError, PlanAuthoringError, PlanbenchError
-from planbench.llm import Extracted, extract
+from planbench.llm import extract
 from planbench.notebook.answering import AnswerView
 from planbench.notebook.arguments import LineParser, read_value, variable_name
 from planbench.notebook.bundle import LAYOUT, Html, tag
@@ -16,7 +16,7 @@ from planbench.notebook.versions import diff_bundle
 from planbench.plan.diff import diff_plans
 from planbench.plan.document import format_yaml, read_document
 from planbench.plan.draft import unwrapped
-from planbench.plan.model import ExecutionPlan
+from planbench.plan.model import ExecutionPlan, Provenance
 from planbench.plan.structure import suggestion
 from planbench.tools import is_allowed
 from planbench.validation import ValidationReport
@@ -48,11 +48,11 @@ class AuthoringNotebook(Notebook, Protocol):
 
 
 class _Written(NamedTuple):
-    """A text that is put into the next cell: under which name it is kept, and what was read from it."""
+    """A text in the next cell: under which name it is kept, and what a check says of it there."""
 
-    text: str
     draft: str
     session: PlanSession
+    is_read: bool
 
 
 def objective_parser() -> LineParser:
@@ -123,7 +123,10 @@ async def author(notebook: AuthoringNotebook, line: str, body: str, *, static: b
     finally:
         if is_own:
             await llm.close()
-    written = _put(notebook, authored, options.name, var)
+    known = authored.plan or authored.report.draft
+    text = _text_of(authored, options.name, body.strip())
+    name = options.name or (known.name if known is not None else "plan")
+    written = _put(notebook, text, name, var)
     kept = f"draft: {written.draft}; it is in the next cell"
     view.end([kept], authored.catalog, authored.model)
     _show_difference(notebook, former, authored)
@@ -133,7 +136,7 @@ async def author(notebook: AuthoringNotebook, line: str, body: str, *, static: b
         notebook.shell.user_ns[var] = written.session.plan
 
 
-async def _asked(  # noqa: PLR0913 - all that a question is made of
+async def _asked(
     notebook: AuthoringNotebook,
     planner: PlanPlanner,
     view: AnswerView,
@@ -158,7 +161,9 @@ async def _asked(  # noqa: PLR0913 - all that a question is made of
             report=ValidationReport(ok=False),
         ) from None
     except PlanAuthoringError as error:
-        view.end([f"{error.code}: {error.message}", *_keep_earlier(notebook, error, options)])
+        came = Provenance(objective=body.strip(), model=view.model)
+        kept = _keep_earlier(notebook, error, options, came)
+        view.end([f"{error.code}: {error.message}", *kept])
         raise
     except PlanbenchError as error:
         view.end([f"{error.code}: {error.message}"])
@@ -166,52 +171,60 @@ async def _asked(  # noqa: PLR0913 - all that a question is made of
 
 
 def _keep_earlier(
-    notebook: AuthoringNotebook, error: PlanAuthoringError, options: Namespace
+    notebook: AuthoringNotebook, error: PlanAuthoringError, options: Namespace, came: Provenance
 ) -> list[str]:
     """Keep an earlier answer that a correction broke off; half an answer is no draft."""
     known = error.report.plan or error.report.draft
     if known is None:
         return []
-    text = _mendable(error.text)
-    draft = notebook.workbench.plans.drafts.keep(text, options.name or known.name)
-    notebook.shell.set_next_input(f"%%plan\n{text}")
-    return [f"draft of the answer before: {draft}; it is in the next cell"]
+    text = _mendable(error.text, came)
+    written = _put(notebook, text, options.name or known.name, options.var)
+    written.session.close()
+    return [f"the answer before that: {written.draft}; it is in the next cell"]
 
 
-def _put(
-    notebook: AuthoringNotebook, authored: AuthoredPlan, name: str | None, var: str | None
-) -> _Written:
-    """Keep what was written as a draft, put it into the next cell, and read it as that cell will."""
+def _text_of(authored: AuthoredPlan, name: str | None, objective: str) -> str:
+    """Give the text of what was written, which says for what and by whom."""
     plan = authored.plan
-    if plan is not None and name is not None and plan.name != name:
+    if plan is None:
+        came = Provenance(objective=objective, model=authored.model)
+        return _mendable(authored.text, came)
+    if name is not None and plan.name != name:
         plan = plan.model_copy(update={"name": name})
-    text = _mendable(authored.text) if plan is None else plan.to_yaml()
-    known = plan or authored.report.draft
-    workbench = notebook.workbench
-    draft = workbench.plans.drafts.keep(text, name or (known.name if known else "plan"))
+    return plan.to_yaml()
+
+
+def _put(notebook: AuthoringNotebook, text: str, name: str, var: str | None) -> _Written:
+    """Keep a text as a draft, put it into the next cell, and read it as that cell will."""
+    draft = notebook.workbench.plans.drafts.keep(text, name)
     notebook.shell.set_next_input(f"%%plan{f' {var}' if var else ''}\n{text}")
     found = extract(text)
-    session = workbench.session(text if found.issues else found.aligned, None, name)
-    notebook.cells.keep(Extracted(text) if found.issues else found, session.plan)
-    return _Written(text, draft, session)
+    if found.issues:
+        return _Written(draft, notebook.workbench.session(text, name=name), is_read=False)
+    session = notebook.workbench.session(found.aligned)
+    notebook.cells.keep(found, session.plan)
+    return _Written(draft, session, is_read=True)
 
 
-def _mendable(answer: str) -> str:
-    """Give an answer that is no plan in the form in which it is mended best: as YAML where it can be read."""
+def _mendable(answer: str, came: Provenance) -> str:
+    """Give an answer that is no plan as it is mended best: as YAML where it can be read."""
     found = extract(answer)
     if found.issues:
         return answer
     document = unwrapped(read_document(found.aligned))
     if not document.complete or not isinstance(document.value, dict):
         return found.text
-    return format_yaml(document.value)
+    record = {name: value for name, value in document.value.items() if name != "provenance"}
+    record["provenance"] = came.model_dump(mode="json", exclude_none=True)
+    return format_yaml(record)
 
 
 def _raise_red(authored: AuthoredPlan, written: _Written, model: str) -> None:
     """Raise for a plan that may not run, with the places of the text in the next cell."""
     if authored.report.ok and written.session.report.ok:
         return
-    report = authored.report if written.session.report.ok else written.session.report
+    in_cell = written.session.report
+    report = authored.report if in_cell.ok or not written.is_read else in_cell
     errors = [str(issue) for issue in report.issues if issue.severity == "error"]
     count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
     lines = [f"the plan that {authored.model or model} wrote has {count}", *errors[:_MAX_ISSUES]]

@@ -31,8 +31,8 @@ MAX_ROWS: Final = 200
 MAX_ISSUES: Final = 50
 MAX_CELL: Final = 600
 LAYOUT_SECONDS: Final = 5.0
-RED: Final = frozenset({"error", "failed", "invalid", "blocked"})
-GREEN: Final = frozenset({"ok", "completed", "valid"})
+RED: Final = frozenset({"error", "failed", "invalid", "blocked", "budget_exceeded"})
+GREEN: Final = frozenset({"ok", "completed", "success", "valid"})
 AMBER: Final = frozenset({"partial", "cancelled", "interrupted"})
 _STATE_RULE: Final = re.compile(r"\.pb-([a-z]+) ")
 _SHAPE: Final = re.compile(r';d:path\("[^"]*"\)')
@@ -78,6 +78,7 @@ class _RunAlone:
         return self.run.plan
 
     draft = plan
+    resumable = None
 
     @property
     def report(self) -> ValidationReport:
@@ -192,7 +193,7 @@ def _nodes(subject: wire.Subject) -> Html | str:
             tag(
                 "tr",
                 tag("td", node.id),
-                tag("td", node.tool or "chosen by a model", class_="pbs-soft"),
+                tag("td", cut(wire.called(node)) or "chosen by a model", class_="pbs-soft"),
                 tag("td", record["s"], class_=_colour(record["s"])),
                 *(tag("td", record.get(name, ""), class_="pbs-num") for name in "itb"),
                 tag(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from planbench.files.drafts import FOLDER as DRAFTS
 from planbench.notebook.arguments import LineParser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -53,7 +54,8 @@ class Command(NamedTuple):
     """A subcommand: what it takes, what it is for, and what it does, where that needs no wait.
 
     ``parser`` knows its flags. ``words`` names what may stand at a place of its line: it is
-    given the words before, and the one that is being written.
+    given the words before, and the one that is being written. ``wait`` is what it does where
+    a cell can wait for it; ``act`` then stands for it where that cannot be.
     """
 
     takes: str
@@ -61,6 +63,7 @@ class Command(NamedTuple):
     act: Callable[[Notebook, list[str]], Any] | None = None
     parser: Callable[[], LineParser] | None = None
     words: Callable[[Workbench, list[str], str], Iterable[str]] | None = None
+    wait: Callable[[Any, list[str]], Awaitable[Any]] | None = None
 
     def candidates(self, workbench: Workbench, before: list[str], word: str) -> Iterable[str]:
         """Name what may stand at a place behind the subcommand."""
@@ -76,7 +79,9 @@ class Command(NamedTuple):
 
 
 def plan_words(workbench: Workbench, word: str) -> list[str]:
-    """Name the plans of the folder, and behind an ``@`` the versions of one."""
+    """Name the plans of the folder, behind an ``@`` the versions of one, behind ``drafts`` those."""
+    if word.startswith(DRAFTS):
+        return workbench.plans.drafts.names()
     names = plan_names(workbench)
     name, at, _ = word.partition("@")
     if not at or name not in names:
@@ -85,8 +90,10 @@ def plan_words(workbench: Workbench, word: str) -> list[str]:
 
 
 def run_words(workbench: Workbench) -> list[str]:
-    """Name the runs, the latest first."""
-    return [run.run_id for run in reversed(workbench.runs)]
+    """Name the runs of this kernel and those on record as far as they were looked at, the latest first."""
+    mine = [run.run_id for run in reversed(workbench.runs)]
+    recorded = [record.run_id for record in reversed(workbench.recollection.records)]
+    return list(dict.fromkeys([*mine, *recorded]))
 
 
 def plan_names(workbench: Workbench) -> list[str]:

@@ -8,11 +8,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import CommandError, PlanLoadError
-from planbench.notebook import edits, runfiles, versions
+from planbench.notebook import authoring, continuations, edits, runfiles, versions
 from planbench.notebook.arguments import LineParser, run_parser
 from planbench.notebook.command import Command, Notebook, frame, one, plan_names
 from planbench.notebook.skeleton import skeleton
+from planbench.notebook.sources import run_of
 from planbench.plan.structure import suggestion
+from planbench.runtime.run_format import ENDING
 from planbench.validation import read_text
 
 if TYPE_CHECKING:
@@ -39,8 +41,14 @@ def overview(workbench: Workbench) -> str:
         f"tools: {_some(tools) or 'none yet: put @tool above a function'}",
         f"plans: {_some(plans) or 'none in the plans folder yet'}",
         f"runs:  {_some([f'{run.run_id} {run.plan.name} {run.status}' for run in reversed(runs)]) or 'none yet'}",
-        "next:",
     ]
+    left = workbench.interrupted()
+    if left:
+        said = _some([f"{one.run_id} {one.plan.name} {one.calls_left}" for one in reversed(left)])
+        lines.append(f"interrupted: {said}")
+    if workbench.note:
+        lines.append(f"note:  {workbench.note}")
+    lines.append("next:")
     first_tool = tools[0] if tools else "[TOOL ...]"
     steps = [(f"%plan new {first_tool}", "a plan to fill in, in the next cell")] if tools else []
     if plans:
@@ -48,6 +56,8 @@ def overview(workbench: Workbench) -> str:
             (f"%plan run {plans[0]}", "run it and wait"),
             (f"%plan load {plans[0]}", "its text in the next cell"),
         ]
+    if left:
+        steps += [(f"%plan resume {left[-1].run_id}", "go on with the interrupted run")]
     if runs:
         steps += [(f"%plan show {runs[-1].run_id}", "the panel of the latest run")]
     if not tools:
@@ -69,6 +79,7 @@ def usage() -> str:
             "%plan: status and the next useful commands",
             *lines,
             "%%plan [VAR]: a plan in the cell; see %%plan -h",
+            "%%plan_objective [VAR]: an objective, for which a model writes the plan",
         ]
     )
 
@@ -205,19 +216,8 @@ def _new(notebook: Notebook, words: list[str]) -> None:
 
 def _runs(notebook: Notebook, words: list[str]) -> Listing:
     """Table the runs of this kernel, the latest first."""
-    LineParser("%plan runs", "the runs of this kernel, the latest first").read(words)
-    rows = [
-        (
-            run.run_id,
-            run.plan.name,
-            run.status,
-            f"{run.nodes_done}/{run.nodes_total}",
-            run.events[0].at.astimezone().strftime("%H:%M:%S") if run.events else "",
-            round(run.manifest().duration_seconds, 3),
-        )
-        for run in reversed(notebook.workbench.runs)
-    ]
-    return frame(rows, ["run", "plan", "status", "nodes", "started", "seconds"])
+    continuations.runs_parser().read(words)
+    return continuations.kernel_runs(notebook.workbench)
 
 
 def _show(notebook: Notebook, words: list[str]) -> None:
@@ -228,18 +228,13 @@ def _show(notebook: Notebook, words: list[str]) -> None:
 def _status(notebook: Notebook, words: list[str]) -> Listing:
     """Table the nodes of a run as they stand."""
     run = _run(notebook, words, "status", "the nodes of a run as they stand")
-    rows = [
-        (
-            node_id,
-            state.status,
-            None if state.total is None else f"{state.done + state.failed}/{state.total}",
-            None if state.seconds is None else round(state.seconds, 3),
-            state.nbytes,
-            state.reason or (state.errors[0] if state.errors else ""),
-        )
-        for node_id, state in run.state.nodes.items()
-    ]
-    return frame(rows, ["node", "status", "items", "seconds", "bytes", "reason"])
+    return continuations.status_table(run)
+
+
+def _artifacts(notebook: Notebook, words: list[str]) -> Listing:
+    """Table what a run of this kernel has stored."""
+    run = _run(notebook, words, "artifacts", "what a run has stored")
+    return continuations.artifact_table(run, in_memory=True)
 
 
 def _cancel(notebook: Notebook, words: list[str]) -> str:
@@ -252,7 +247,7 @@ def _cancel(notebook: Notebook, words: list[str]) -> str:
 
 
 def _run(notebook: Notebook, words: list[str], command: str, summary: str) -> Run:
-    return notebook.workbench.run(one(words, command, "RUN", summary, optional=True))
+    return run_of(notebook, one(words, command, "RUN", summary, optional=True))
 
 
 COMMANDS: Final[dict[str, Command]] = {
@@ -291,9 +286,35 @@ COMMANDS: Final[dict[str, Command]] = {
         edits.rename_words,
     ),
     "new": Command("[TOOL ...]", "a plan to fill in, in the next cell", _new),
+    "prompt": Command(
+        "OBJECTIVE [--tools PATTERN]",
+        "what a model would be told, for a chat window",
+        authoring.prompt,
+        authoring.prompt_parser,
+        authoring.prompt_words,
+    ),
     "run": Command("NAME [--param K=V]", "run a plan and wait in this cell", parser=run_parser),
-    "runs": Command("", "the runs of this kernel", _runs),
-    "show": Command("[RUN]", "the panel of a run", _show),
+    "runs": Command(
+        "[--all] [--status S]",
+        "the runs of this kernel and those on record",
+        _runs,
+        continuations.runs_parser,
+        wait=continuations.runs,
+    ),
+    "show": Command("[RUN]", "the panel of a run", _show, wait=continuations.show),
+    "resume": Command(
+        f"[RUN|FILE{ENDING}] [--with PLAN]",
+        "go on with a run, also with a mended plan",
+        parser=continuations.resume_parser,
+        words=continuations.resume_words,
+        wait=continuations.resume,
+    ),
+    "repair": Command(
+        "[RUN] [--model M]",
+        "have a model mend a run, and go on with it",
+        parser=continuations.repair_parser,
+        wait=continuations.repair,
+    ),
     "open": Command(
         "FILE [VAR]",
         "a run that was saved to a file",
@@ -301,6 +322,11 @@ COMMANDS: Final[dict[str, Command]] = {
         runfiles.open_parser,
         runfiles.open_words,
     ),
-    "status": Command("[RUN]", "the nodes of a run as they stand", _status),
+    "status": Command(
+        "[RUN]", "the nodes of a run as they stand", _status, wait=continuations.status
+    ),
+    "artifacts": Command(
+        "[RUN]", "what a run has stored", _artifacts, wait=continuations.artifacts
+    ),
     "cancel": Command("[RUN]", "cancel a live run", _cancel),
 }

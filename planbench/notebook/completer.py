@@ -9,6 +9,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 
 from planbench.errors import PlanLoadError
 from planbench.notebook.arguments import cell_parser
+from planbench.notebook.authoring import objective_words
 from planbench.notebook.commands import COMMANDS
 from planbench.plan.model import (
     ExecutionPlan,
@@ -32,7 +33,7 @@ MAX_CHARS: Final = 200_000
 """A longer cell is not read at every key press."""
 
 _LINE: Final = re.compile(r"\s*(?:[\w.,\s]+=\s*)?%plan\s+(?P<words>.*)")
-_FIRST: Final = re.compile(r"\s*%%plan(?:\s|$)")
+_FIRST: Final = re.compile(r"\s*%%plan(?P<objective>_objective)?(?:\s|$)")
 _ID: Final = re.compile(r"\s*(?:-\s+)*id:\s*[\"']?([A-Za-z][\w-]*)")
 _KEY: Final = re.compile(
     r"(?P<indent> *)(?P<dashes>(?:- +)*)(?P<key>[A-Za-z_][\w-]*)\s*:(?P<value>.*)"
@@ -77,11 +78,11 @@ def _matches(context: CompletionContext) -> tuple[str, Iterable[str]] | None:
     row = context.cursor_line
     before = lines[row][: context.cursor_position]
     first = next((i for i, line in enumerate(lines) if line.strip() and line.lstrip()[0] != "#"), 0)
-    if _FIRST.match(lines[first]):
-        if row > first:
+    if magic := _FIRST.match(lines[first]):
+        if row == first:
+            return _on_first(before, is_objective=magic["objective"] is not None)
+        if row > first and magic["objective"] is None:
             return _in_body(lines[first + 1 :], row - first - 1, before)
-        if row == first and not before.endswith("%plan"):
-            return _last_word(before), cell_parser().flags()
         return None
     if lines[first].lstrip().startswith("%%"):
         return None
@@ -102,8 +103,17 @@ def _on_line(words: str) -> tuple[str, Iterable[str]]:
         return last, ()  # the plan that is named cannot be read: the command itself will say so
 
 
-def _last_word(text: str) -> str:
-    return re.split(r"\s", text)[-1]
+def _on_first(before: str, *, is_objective: bool) -> tuple[str, Iterable[str]] | None:
+    magic, *words = re.split(r"\s+", before.lstrip())
+    if not magic.startswith("%%") or not words:
+        return None
+    *said, last = words
+    if is_objective:
+        try:
+            return last, objective_words(get_workbench(), said, last)
+        except PlanLoadError:
+            return last, ()
+    return last, cell_parser().flags()
 
 
 def _in_body(lines: Sequence[str], row: int, before: str) -> tuple[str, Iterable[str]]:

@@ -84,18 +84,20 @@ class PlanDisplay:
         self._edition += 1
         self._handle.update(self._bundle(), raw=True)
         if self._front_end == "none":
-            self._await_end(self.session)
+            self.await_end()
 
-    def _await_end(self, session: PlanSession) -> None:
-        """Save anew at the end of a run that the cell did not wait for.
+    def await_end(self) -> None:
+        """Save anew at the end of a run that the cell did not wait for, where no panel does so.
 
         An interrupted cell waits only so long for a tool that does not let itself be
         cancelled; without a panel nobody else would tell that the run has ended since.
         """
-        if not wire.is_live(session.run):
+        if self.session is None or self._front_end != "none":
+            return
+        if not wire.is_live(self.session.run):
             self.close()
         elif self._leave is None:
-            self._leave = session.subscribe(self._hear_end)
+            self._leave = self.session.subscribe(self._hear_end)
 
     def _hear_end(self, kind: str) -> None:
         if kind == "finished":

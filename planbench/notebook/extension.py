@@ -140,6 +140,7 @@ class PlanExtension:
         self._formatter().for_type(ExecutionPlan, _draw)
         self._formatter().for_type(Plan, _draw_unfinished)
         self._formatter().for_type(Run, _draw_run)
+        self._takeover().for_type(Run, self._show_live)
         self._stop_observing = observe_definitions(self.definitions.observe)
         shell.events.register("post_run_cell", self.definitions.refresh)
         self.definitions.refresh()
@@ -156,15 +157,27 @@ class PlanExtension:
         self._formatter().pop(ExecutionPlan, None)
         self._formatter().pop(Plan, None)
         self._formatter().pop(Run, None)
+        self._takeover().pop(Run, None)
         for kind in ("line", "cell"):
-            shell.magics_manager.magics[kind].pop("plan", None)
+            for name in ("plan", "plan_objective"):
+                shell.magics_manager.magics[kind].pop(name, None)
         shell.magics_manager.registry.pop(PlanMagics.__name__, None)
         configurables: list[Any] = shell.configurables
         configurables.remove(self.magics)
 
+    def _show_live(self, run: Run) -> None:
+        """Show the panel of a run that is going on; one that has ended is drawn as it ended."""
+        if run.finished:
+            raise NotImplementedError  # how a formatter says that the others should do it
+        self.magics.show_run(run)
+
     def _formatter(self) -> Any:
         formatter: Any = self.shell.display_formatter  # IPython does not state its types
         return formatter.mimebundle_formatter
+
+    def _takeover(self) -> Any:
+        formatter: Any = self.shell.display_formatter
+        return formatter.ipython_display_formatter
 
 
 _loaded: weakref.WeakKeyDictionary[InteractiveShell, PlanExtension] = weakref.WeakKeyDictionary()

@@ -6,12 +6,19 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from IPython.core.magic import (
+    Magics,
+    cell_magic,
+    line_cell_magic,
+    magics_class,
+    no_var_expand,
+)
 from traitlets import Bool, Dict, Unicode, observe
 
-from planbench.errors import CommandError, PlanInvalid, RunCancelled, RunFailed
+from planbench.errors import PlanInvalid
 from planbench.files import PlanFileStore
 from planbench.llm import Extracted, extract
+from planbench.llm.pricing import checked_prices
 from planbench.notebook.arguments import (
     HelpAsked,
     cell_parser,
@@ -20,18 +27,23 @@ from planbench.notebook.arguments import (
     split_line,
     variable_name,
 )
+from planbench.notebook.authoring import author, objective_parser
 from planbench.notebook.commands import COMMANDS, overview, unknown_command, usage
 from planbench.notebook.display import PlanDisplay
+from planbench.notebook.endings import cancelled, judge, out_of_reach
 from planbench.notebook.interrupts import ctrl_c_cancels
-from planbench.notebook.sources import CellTexts, plan_to_run
+from planbench.notebook.sources import CellTexts, algorithm_of, plan_to_run
+from planbench.runtime import Run
 from planbench.workbench import get_workbench
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Awaitable, Callable
+
     from IPython.core.interactiveshell import InteractiveShell
 
     from planbench.notebook.extension import Definitions
-    from planbench.runtime import Run
+    from planbench.runtime.algorithm import Algorithm
     from planbench.session import PlanSession
     from planbench.tools import Tool
     from planbench.workbench import Workbench
@@ -50,6 +62,16 @@ class PlanMagics(Magics):
     strict = Bool(default_value=False, help="Lost items fail a cell too.").tag(config=True)
     static = Bool(default_value=False, help="Pictures in place of panels.").tag(config=True)
     env = Dict(help='Which tools may receive which secrets: {"TOKEN": ["github_*"]}.').tag(
+        config=True
+    )
+    planner = Unicode("", help="The model that writes plans, as provider:model.").tag(config=True)
+    delegate = Unicode("", help="The model that delegate nodes ask, as provider:model.").tag(
+        config=True
+    )
+    store = Unicode(
+        "", help="Where runs are kept: a URL, or memory; as it is .planbench of this folder."
+    ).tag(config=True)
+    prices = Dict(help="Price per million tokens by model: {model: (input, output)}.").tag(
         config=True
     )
 
@@ -74,6 +96,22 @@ class PlanMagics(Magics):
         for session in tuple(self.workbench.sessions):
             session.validate()
 
+    @observe("planner")
+    def _planner_changed(self, change: dict[str, Any]) -> None:
+        self.workbench.planner = change["new"] or None
+
+    @observe("delegate")
+    def _delegate_changed(self, change: dict[str, Any]) -> None:
+        self.workbench.delegate = change["new"] or None
+
+    @observe("store")
+    def _store_changed(self, change: dict[str, Any]) -> None:
+        self.workbench.remember(change["new"] or None)
+
+    @observe("prices")
+    def _prices_changed(self, change: dict[str, Any]) -> None:
+        self.workbench.prices = checked_prices(change["new"])
+
     @no_var_expand
     @line_cell_magic
     def plan(self, line: str, cell: str | None = None) -> Any:
@@ -86,18 +124,41 @@ class PlanMagics(Magics):
 
         ``%plan`` alone says how things stand and what may come next; ``%plan -h`` lists
         the subcommands: tools, list, load, save, history, diff, set, rename, new, run, runs,
-        show, open, status, cancel.
+        show, resume, repair, open, status, artifacts, cancel, prompt.
         """
         try:
             if cell is None:
                 return self._perform(split_line(line))
             options = cell_parser().read(line)
             if options.run:
-                raise _out_of_reach("%%plan --run", self.shell)
+                raise out_of_reach("%%plan --run", self.shell)
             self._check_cell(options, cell)
         except HelpAsked as asked:
             self._show_text(str(asked))
         return None
+
+    @no_var_expand
+    @cell_magic
+    def plan_objective(self, line: str, cell: str) -> None:
+        """Have a model write a plan for the objective in the cell.
+
+        ``%%plan_objective [VAR] [--model M] [--tools PATTERN] [--revise [PLAN]] [--name N]
+        [--static]`` shows the answer as it comes, checks it, keeps it in plans/drafts and
+        puts it into the next cell as ``%%plan``. VAR gets the plan. With ``--revise`` the
+        cell says what should change in a plan, and the difference is drawn.
+        """
+        del cell
+        try:
+            objective_parser().read(line)
+        except HelpAsked as asked:
+            self._show_text(str(asked))
+            return
+        raise out_of_reach(
+            "%%plan_objective",
+            self.shell,
+            "the model",
+            "await planbench.PlanPlanner(model, registry).author(objective)",
+        )
 
     # -- what the transformer calls ---------------------------------------------------
 
@@ -108,24 +169,46 @@ class PlanMagics(Magics):
         except HelpAsked as asked:
             self._show_text(str(asked))
             return
+        await self.workbench.recall()
         session, shown = self._check_cell(options, body)
         if options.run and session.report.ok:
             await self._execute(session, shown, options)
 
-    async def line(self, line: str) -> None:
-        """Do what a line such as ``%plan run NAME`` says, and wait."""
-        await self.value(line)
-
-    async def value(self, line: str) -> Run | None:
-        """Do what the right side of ``x = %plan run NAME`` says, and give the Run."""
-        command, *words = split_line(line)
-        if command != "run":
-            raise unknown_command(command)
+    async def objective(self, line: str, body: str) -> None:
+        """Do what a ``%%plan_objective`` cell says, in the cell; raises what is red."""
         try:
-            options = run_parser().read(words)
+            await author(self, line, body, static=self.static)
+        except HelpAsked as asked:
+            self._show_text(str(asked))
+
+    async def line(self, line: str) -> Any:
+        """Do what a line such as ``%plan run NAME`` says, and wait; gives a table, but no Run."""
+        found = await self.value(line)
+        return None if isinstance(found, Run) else found
+
+    async def value(self, line: str) -> Any:
+        """Do what the right side of ``x = %plan run NAME`` says, and give the Run, or the table."""
+        command, *words = split_line(line) or [""]
+        wait = COMMANDS[command].wait if command in COMMANDS else None
+        try:
+            if not command:
+                await self.workbench.recall()
+                return self._perform([])
+            if command == "run":
+                return await self._run(words)
+            if wait is None:
+                raise unknown_command(command)
+            return await wait(self, words)
         except HelpAsked as asked:
             self._show_text(str(asked))
             return None
+
+    async def _run(self, words: list[str]) -> Run | None:
+        options = run_parser().read(words)
+        await self.workbench.recall()
+        algorithm = algorithm_of(self, options.name)
+        if algorithm is not None:
+            return await self._perform_algorithm(algorithm, options)
         session = self._session(plan_to_run(self, options.name), options, runs=True)
         shown = self._show(session, static=options.static or self.static)
         _raise_invalid(session, options)
@@ -137,7 +220,24 @@ class PlanMagics(Magics):
         """Put the panel of a run into the cell, live or as it ended."""
         session = self.workbench.session(run.plan)
         session.follow(run)
-        self._show(session, static=self.static)
+        self._show(session, static=self.static).await_end()
+
+    async def continue_run(
+        self, session: PlanSession, begin: Callable[[], Awaitable[Run]], options: Namespace
+    ) -> Run:
+        """Show a session, begin its run, wait for the end and raise what is red."""
+
+        async def start() -> Run:
+            run = await begin()
+            session.follow(run)
+            return run
+
+        shown = self._show(session, static=options.static or self.static)
+        return await self._execute(session, shown, options, start)
+
+    def show_session(self, session: PlanSession, *, static: bool) -> None:
+        """Put the panel of a plan into the cell."""
+        self._show(session, static=static)
 
     def publish(self, data: dict[str, str]) -> None:
         """Put something into the output of the cell, in one or several forms."""
@@ -160,7 +260,7 @@ class PlanMagics(Magics):
             raise unknown_command(name)
         act = COMMANDS[name].act
         if act is None:
-            raise _out_of_reach(f"%plan {name}", self.shell)
+            raise out_of_reach(f"%plan {name}", self.shell)
         result = act(self, rest)
         if isinstance(result, str):
             self._show_text(result)
@@ -206,20 +306,45 @@ class PlanMagics(Magics):
                 session.close()
         self._shown = seen
 
-    async def _execute(self, session: PlanSession, shown: PlanDisplay, options: Namespace) -> Run:
+    async def _perform_algorithm(self, algorithm: Algorithm, options: Namespace) -> Run:
+        """Run an algorithm of the notebook; its panel draws the steps that it plans."""
+        inputs = read_parameters(options.param, options.params, self.shell.user_ns)
+        run = await self.workbench.start(algorithm, inputs)
+        session = self.workbench.session(run.plan)
+        session.follow(run)
+        shown = self._show(session, static=options.static or self.static)
         try:
-            run = await session.start()
+            await _end(run)
+        except asyncio.CancelledError:
+            raise cancelled(run) from None
+        finally:
+            shown.finish()
+        judge(run, allow_errors=options.allow_errors, strict=False)
+        return run
+
+    async def _execute(
+        self,
+        session: PlanSession,
+        shown: PlanDisplay,
+        options: Namespace,
+        start: Callable[[], Awaitable[Run]] | None = None,
+    ) -> Run:
+        noted = self.workbench.note
+        try:
+            run = await (start or session.start)()
+            if self.workbench.note != noted:
+                sys.stderr.write(f"planbench: {self.workbench.note}\n")
             if getattr(options, "var", None) is not None:
                 self.shell.user_ns[options.var] = run
             run.strict = options.strict or self.strict
             await _end(run)
         except asyncio.CancelledError:
-            raise _cancelled(session.run) from None
+            raise cancelled(session.run) from None
         finally:
             shown.finish()
         if run.saved_as:
             sys.stderr.write(f"planbench: {run.saved_as}\n")
-        _judge(run, allow_errors=options.allow_errors, strict=options.strict or self.strict)
+        judge(run, allow_errors=options.allow_errors, strict=options.strict or self.strict)
         not_locked = await session.locked()
         if not_locked is not None:
             sys.stderr.write(f"planbench: {not_locked}\n")
@@ -250,38 +375,3 @@ async def _end(run: Run) -> None:
         # Bounded, since a tool may not let itself be cancelled: the cell has to end.
         await asyncio.wait([waiter], timeout=CANCEL_SECONDS)
         raise
-
-
-def _judge(run: Run, *, allow_errors: bool, strict: bool) -> None:
-    """Raise for what is red; say what was lost."""
-    if allow_errors:
-        return
-    match run.verdict(strict=strict):
-        case "cancelled":
-            raise _cancelled(run)
-        case "red":
-            text = f"plan {run.plan.name!r} is {run.status}\n{run.failure_text()}"
-            raise RunFailed(text.rstrip(), manifest=run.manifest())
-        case "lost":
-            sys.stderr.write(f"planbench: items were lost\n{run.failure_text()}\n")
-
-
-def _cancelled(run: Run | None) -> RunCancelled:
-    if run is None:
-        return RunCancelled("the run was cancelled before it began")
-    whole = sum(node.status == "ok" for node in run.state.nodes.values())
-    return RunCancelled(
-        f"run {run.run_id} of plan {run.plan.name!r} was cancelled:"
-        f" {whole} of {run.nodes_total} nodes had finished",
-        hint=f"what they stored is kept; see %plan status {run.run_id}",
-    )
-
-
-def _out_of_reach(form: str, shell: InteractiveShell) -> CommandError:
-    if not shell.autoawait:
-        return CommandError(f"{form} waits for the run, and %autoawait is off: write %autoawait on")
-    return CommandError(
-        f"{form} waits for the run and cannot do so from here: put it into a cell of its own, not under"
-        " another magic or in a plain function, in a cell after %load_ext planbench; in a script"
-        " write planbench.run_sync(plan)"
-    )

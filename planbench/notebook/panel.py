@@ -1,4 +1,4 @@
-"""The live panel of a plan: a widget that shows one session and takes its three buttons."""
+"""The live panel of a plan: a widget that shows one session and takes its four buttons."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ MAX_OPEN: Final = 16
 _LIKE: Final = {
     "pending": "waiting",
     "completed": "ok",
+    "success": "ok",
+    "budgetexceeded": "error",  # class names are letters only
     "failed": "error",
     "interrupted": "cancelled",
 }
@@ -82,6 +84,8 @@ class PlanPanel(anywidget.AnyWidget):
         self._due = 0.0
         self._pause = LEAST_PAUSE
         self._drawn: tuple[Any, ...] | None = None
+        self._plan = wire.shown_plan(session)
+        self._waits_for_drawing = False
         self._trouble = ""
         self._starting = False
         self._staged = self._counting = self._recount = False
@@ -135,6 +139,8 @@ class PlanPanel(anywidget.AnyWidget):
 
     def _take(self, kind: str) -> None:
         if kind == "event":
+            if wire.shown_plan(self.session) is not self._plan:
+                self._draw()  # an algorithm made its plan, or another one of what is left
             self._later(self._pause)
             return
         if kind in ("run", "report"):
@@ -171,7 +177,8 @@ class PlanPanel(anywidget.AnyWidget):
             self._timer.cancel()
             self._timer = None
         started, now = monotonic(), time()
-        states = self._watch.changed(now)
+        # the browser knows nodes by their place, and has them of the former plan yet
+        states = {} if self._waits_for_drawing else self._watch.changed(now)
         status = wire.status_record(self.session, now)
         if self._trouble:
             status.update(message=self._trouble, tone="error")
@@ -201,26 +208,35 @@ class PlanPanel(anywidget.AnyWidget):
 
     def _draw(self) -> None:
         """Lay the graph out where its structure is another than before; off the loop."""
-        plan = wire.shown_plan(self.session)
+        self._plan = plan = wire.shown_plan(self.session)
         drawn = None if plan is None else (wire.structure(plan), dict(self.session.inferred))
         if drawn is not None and drawn == self._drawn:
             return
         view = wire.graph(self.session, time())
         if plan is None or view is None:
             self._drawn = None
+            self._waits_for_drawing = False
             with self.hold_sync():
                 self.nodes, self.svg = [], ""
                 self.graph_note = "There is nothing to draw yet: see the issues."
             return
         self._drawn = drawn
-        self._watch.forget()
-        with self.hold_sync():
-            self.nodes = wire.outline(plan)
-            self.states = self._watch.changed(time())
+        self._waits_for_drawing = bool(self.svg)
+        if not self._waits_for_drawing:
+            self._show_nodes()
         if self._loop is None:
             self._show_drawing(draw_panel(view))
         else:
             self.keep(self._lay_out(drawn, view))
+
+    def _show_nodes(self) -> None:
+        """Give the nodes anew, for a drawing that is there or on its way."""
+        self._waits_for_drawing = False
+        self._watch.forget()
+        plan = wire.shown_plan(self.session)
+        with self.hold_sync():
+            self.nodes = [] if plan is None else wire.outline(plan)
+            self.states = self._watch.changed(time())
 
     async def _lay_out(self, drawn: tuple[Any, ...] | None, view: GraphView) -> None:
         assert self._loop is not None
@@ -233,7 +249,11 @@ class PlanPanel(anywidget.AnyWidget):
         self._watch.rooms = drawing.rooms
         self._watch.forget()
         with self.hold_sync():
+            if self._waits_for_drawing:
+                self._show_nodes()
             self.svg, self.graph_note = drawing.svg, drawing.note
+        for index in {index for _, index in self._opened}:
+            self._tell_details(index)
         self._flush()
 
     async def _tell_stages(self) -> None:
@@ -269,7 +289,7 @@ class PlanPanel(anywidget.AnyWidget):
             case {"type": "ping"}:
                 self.seen = True
                 self.send({"type": "pong"})
-            case {"type": "run" | "cancel" | "validate" as action} if self.interactive:
+            case {"type": "run" | "resume" | "cancel" | "validate" as action} if self.interactive:
                 self._trouble = ""
                 self._act(action)
             case {"type": "open", "node": int(index), "view": str(view)}:
@@ -284,9 +304,9 @@ class PlanPanel(anywidget.AnyWidget):
                 raise PlanbenchError(f"the panel does not know the message {str(content)[:80]!r}")
 
     def _act(self, action: str) -> None:
-        if action == "run":
+        if action in ("run", "resume"):
             if not self._starting and not wire.is_live(self.session.run):
-                self._start()  # else it was pressed in two views at once
+                self._start(action)  # else it was pressed in two views at once
             return
         if action == "cancel":
             self.session.cancel()
@@ -294,21 +314,21 @@ class PlanPanel(anywidget.AnyWidget):
             self.session.validate()
         self._done(action)
 
-    def _start(self) -> None:
+    def _start(self, action: str) -> None:
         if self._loop is None:
             raise PlanbenchError(
                 "the panel was made where no event loop runs",
                 hint="start the run from a cell: await session.start()",
             )
         self._starting = True
-        self.keep(self._run())
+        self.keep(self._run(action))
 
-    async def _run(self) -> None:
+    async def _run(self, action: str) -> None:
         try:
-            await self.session.start()
+            await (self.session.start() if action == "run" else self.session.resume())
         finally:
             self._starting = False
-            self._done("run")
+            self._done(action)
 
     def _done(self, action: str) -> None:
         self._flush()

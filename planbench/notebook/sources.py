@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from planbench.errors import CommandError, PlanLoadError
 from planbench.files import load_plan
@@ -14,11 +14,13 @@ from planbench.plan.builder import Plan
 from planbench.plan.diff import diff_plans
 from planbench.plan.model import ExecutionPlan
 from planbench.runtime import Run
+from planbench.runtime.algorithm import is_algorithm
 from planbench.validation import read_text
 
 if TYPE_CHECKING:
     from planbench.llm import Extracted
     from planbench.notebook.command import Notebook
+    from planbench.runtime.algorithm import Algorithm
 
 KEPT: Final = 50
 
@@ -57,6 +59,30 @@ def plan_to_run(notebook: Notebook, word: str) -> Path | str | ExecutionPlan:
             raise CommandError(f"the notebook has no plan {word!r}")
         return value
     return notebook.workbench.plans.source(word)
+
+
+def holds_plan(notebook: Notebook, variable: str) -> bool:
+    """Whether a variable of the notebook holds what can be read as a plan."""
+    return _held(notebook.shell.user_ns.get(variable)) is not None
+
+
+def algorithm_of(notebook: Notebook, word: str) -> Algorithm | None:
+    """Give the algorithm that a variable of the notebook holds; a plan of that name goes first."""
+    value = notebook.shell.user_ns.get(word.removeprefix("@"))
+    if isinstance(value, ExecutionPlan | Plan | Run) or not is_algorithm(value):
+        return None
+    if word in plan_names(notebook.workbench):
+        return None
+    return cast("Algorithm", value)
+
+
+def run_of(notebook: Notebook, word: str | None) -> Run:
+    """Find a run: one that a variable holds, else by its id; without a word the latest.
+
+    Raises CommandError.
+    """
+    value = None if word is None else notebook.shell.user_ns.get(word.removeprefix("@"))
+    return value if isinstance(value, Run) else notebook.workbench.run(word)
 
 
 def plan_of(notebook: Notebook, word: str) -> ExecutionPlan:
@@ -101,6 +127,11 @@ def _held(value: Any) -> str | ExecutionPlan | Run | None:
 
 def _text_of_run(notebook: Notebook, run: Run) -> str | ExecutionPlan:
     """Give the text that a run was made of, when it still is what ran."""
+    if run.state.agent is not None:
+        raise CommandError(
+            f"run {run.run_id} is one of the algorithm {run.plan.name!r}: its steps are no plan of tool calls",
+            hint="%plan show shows them",
+        )
     origin = notebook.workbench.origins.get(run)
     if origin is None:
         return run.plan

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
 Tokens = Sequence[tokenize.TokenInfo]
 
-AWAITED: Final = frozenset({"run", "resume", "repair"})
-"""The subcommands of ``%plan`` that wait for a run."""
+AWAITED: Final = frozenset({"run", "resume", "repair", "runs", "show", "status", "artifacts"})
+"""The subcommands of ``%plan`` that wait for a run, or for what is on record; ``%plan`` alone does so too."""
+
+CELLS: Final = {"plan": "cell", "plan_objective": "objective"}
+"""The cell magics, with what is awaited in their place."""
 
 # The registry of magics is out of reach of `del` and of `%reset` in a notebook.
 ENTRY: Final = "get_ipython().magics_manager.registry['PlanMagics']"
@@ -47,9 +50,12 @@ _CLEANUP: Final[tuple[Callable[[list[str]], list[str]], ...]] = (
 _new_manager: Final[Callable[[], Any]] = TransformerManager
 _find_assignment: Final[Callable[[Sequence[Tokens]], Any]] = MagicAssign.find
 
-_CELL: Final = re.compile(r"%%plan(?:[ \t](?P<line>[^\r\n]*))?(?:\r\n|\n|\r|$)")
+_CELL: Final = re.compile(
+    r"%%(?P<magic>plan|plan_objective)(?:[ \t](?P<line>[^\r\n]*))?(?:\r\n|\n|\r|$)"
+)
 _LINE_ENDS: Final = re.compile(r"(?<=\n)")  # str.splitlines also splits at form feeds and the like
 _SKIPPED: Final = {tokenize.INDENT, tokenize.DEDENT, tokenize.NL, tokenize.COMMENT}
+_ENDS: Final = {tokenize.NEWLINE, tokenize.ENDMARKER}
 _MAGIC_CALLS: Final = (
     InteractiveShell.run_cell_magic.__code__,
     InteractiveShell.run_line_magic.__code__,
@@ -162,23 +168,25 @@ class PlanAssign(PlanCommand):
 
 def _is_awaited_magic(tokens: Tokens) -> bool:
     match [token for token in tokens[:4] if token.type not in _SKIPPED]:
-        case [percent, plan, command, *rest]:
-            named = percent.string == "%" and plan.string == "plan" and percent.end == plan.start
-            return (
-                named
-                and command.string in AWAITED
-                and command.start != plan.end
-                and (not rest or _ends_word(command, rest[0]))
-            )
+        case [percent, plan, *rest] if percent.string == "%" and plan.string == "plan":
+            return percent.end == plan.start and _waits(plan, rest)
     return False
 
 
-def _ends_word(word: tokenize.TokenInfo, follower: tokenize.TokenInfo) -> bool:
+def _waits(plan: tokenize.TokenInfo, rest: Tokens) -> bool:
+    """Whether what stands behind ``%plan`` waits: nothing, or one of the subcommands that do."""
+    if not rest or rest[0].type in _ENDS or rest[0].string.isspace():
+        return True
+    command, *behind = rest
     return (
-        follower.start != word.end
-        or follower.type in {tokenize.NEWLINE, tokenize.ENDMARKER}
-        or follower.string.isspace()
+        command.string in AWAITED
+        and command.start != plan.end
+        and (not behind or _ends_word(command, behind[0]))
     )
+
+
+def _ends_word(word: tokenize.TokenInfo, follower: tokenize.TokenInfo) -> bool:
+    return follower.start != word.end or follower.type in _ENDS or follower.string.isspace()
 
 
 def _can_await(tokens_by_line: Sequence[Tokens], row: int, position: int) -> bool:
@@ -203,7 +211,7 @@ def _can_await(tokens_by_line: Sequence[Tokens], row: int, position: int) -> boo
 
 
 def _cell_form(text: str, *, awaited: bool) -> str | None:
-    """Write the call for a cell that begins with ``%%plan``, after blanks and comments."""
+    """Write the call for a cell that begins with one of the magics, after blanks and comments."""
     start = 0
     for line in _LINE_ENDS.split(text):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -216,9 +224,9 @@ def _cell_form(text: str, *, awaited: bool) -> str | None:
     body = text[match.end() :]
     if indent:
         body = _dedent(body, text[start : start + indent])
-    call = f"{ENTRY}.cell" if awaited else f"{ENTRY}.plan"
+    call = CELLS[match["magic"]] if awaited else match["magic"]
     prefix = "await " if awaited else ""
-    return f"{prefix}{call}({match['line'] or ''!r}, {body!r})\n"
+    return f"{prefix}{ENTRY}.{call}({match['line'] or ''!r}, {body!r})\n"
 
 
 def _dedent(body: str, indent: str) -> str:

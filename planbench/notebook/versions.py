@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from planbench.workbench import Workbench
 
 _SHA: Final = 12
-_SOURCES: Final = "a plan of the plans folder, NAME@2, NAME@main, a variable, or a run"
+_SOURCES: Final = (
+    "a plan of the plans folder, NAME@2, NAME@main, drafts/NAME-1, a variable, or a run"
+)
 
 
 def save_parser() -> LineParser:
@@ -33,7 +35,7 @@ def save_parser() -> LineParser:
         "plan",
         metavar="VAR|RUN",
         nargs="?",
-        help=f"{_SOURCES}; without it the plan of the last %%%%plan cell",
+        help=f"{_SOURCES}; without it the plan of the last cell, else the latest draft of that name",
     )
     parser.add_argument(
         "--force", action="store_true", help="save a plan also when it does not fit the tools"
@@ -59,6 +61,8 @@ def save(notebook: Notebook, words: list[str]) -> str:
         plan = text_of(notebook, options.plan)
     elif notebook.cells.latest is not None:
         plan = notebook.cells.latest
+    elif (draft := notebook.workbench.plans.drafts.latest(options.name)) is not None:
+        plan = notebook.workbench.plans.read(draft)
     else:
         raise CommandError(
             "there was no %%plan cell yet, so it has to be said which plan to save",

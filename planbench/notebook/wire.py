@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planbench.plan.manifest import ArtifactRef
     from planbench.plan.model import ExecutionPlan, PlanNode
     from planbench.runtime import NodeState, Run
+    from planbench.runtime.outlook import Outlook
     from planbench.validation import ValidationReport
 
 Record = dict[str, Any]
@@ -62,6 +63,11 @@ class Subject(Protocol):
         """The edges that nobody wrote."""
         ...
 
+    @property
+    def resumable(self) -> Outlook | None:
+        """What is left of a run that can be continued."""
+        ...
+
 
 def is_live(run: Run | None) -> bool:
     """Whether a run is going on."""
@@ -79,12 +85,17 @@ def outline(plan: ExecutionPlan) -> list[Record]:
     return [
         {
             "id": node.id,
-            "tool": node.tool or "",
+            "tool": called(node),
             "kind": kind_of(node),
             "after": [place[other] for other in node.depends_on if other in place],
         }
         for node in plan.nodes
     ]
+
+
+def called(node: PlanNode) -> str:
+    """Name the tool of a node, or say what the step of an algorithm does."""
+    return node.tool or (node.description or "" if node.type == "delegate" else "")
 
 
 def node_look(node: PlanNode, run: Run | None, red: str | None, now: float) -> NodeView:
@@ -226,14 +237,15 @@ def status_record(subject: Subject, now: float) -> Record:
     if run is None:
         plan = subject.draft
         count = "" if plan is None else plural(len(plan.nodes), "node")
+        left = subject.resumable
         return {
             "state": "valid" if report.ok else "invalid",
             "progress": count,
             "nodes": count,
             "elapsed": "",
             "run_id": None,
-            "message": "",
-            "tone": "",
+            "message": "" if left is None else _interrupted(left),
+            "tone": "" if left is None else "warning",
         }
     nodes = f"{run.nodes_done} of {plural(run.nodes_total, 'node')}"
     states = run.state.nodes.values()
@@ -252,6 +264,10 @@ def status_record(subject: Subject, now: float) -> Record:
     }
 
 
+def _interrupted(left: Outlook) -> str:
+    return f"run {left.run_id} of this plan was interrupted, {left.calls_left}: %plan resume {left.run_id}"
+
+
 def _said(subject: Subject, errors: int) -> tuple[str, str]:
     run = subject.run
     if run is None:
@@ -264,8 +280,9 @@ def _said(subject: Subject, errors: int) -> tuple[str, str]:
             f"run {run.run_id} was {run.status}; since then the plan has {plural(errors, 'error')}",
             "error",
         )
-    if run.status in ("failed", "partial"):
-        return run.failure_text(), "error"
+    if run.status in ("failed", "partial", "budget_exceeded"):
+        told = run.failure_text() if run.status != "budget_exceeded" else ""
+        return told or run.state.reason or "", "error"
     if run.status in ("cancelled", "interrupted"):
         why = run.state.reason or "what had finished is kept"
         return f"run {run.run_id} was {run.status}; {why}", "warning"
@@ -287,6 +304,8 @@ def button_records(subject: Subject) -> dict[str, Record]:
     errors = sum(issue.severity == "error" for issue in subject.report.issues)
     if live:
         run = (False, "A run is going on: wait for it, or cancel it")
+    elif subject.run is not None and subject.run.state.agent is not None:
+        run = (False, "An algorithm is started from a cell: %plan run NAME --param task=...")
     elif errors or subject.plan is None:
         run = (False, f"The plan has {plural(errors, 'error')}: see the issues")
     else:
@@ -295,10 +314,22 @@ def button_records(subject: Subject) -> dict[str, Record]:
         (True, "End the run; what has finished is kept") if live else (False, "No run is going on")
     )
     validate = (True, "Check the plan again, against the tools that the kernel holds now")
-    return {
+    left = subject.resumable
+    resume = (False, "No run of this plan has calls left")
+    if left is not None:
+        resume = (True, f"Go on with run {left.run_id}: what is on record is not called again")
+    label = "" if left is None else f"Resume: {left.calls_left}"
+    found: dict[str, Record] = {
         name: {"enabled": enabled, "title": title}
-        for name, (enabled, title) in {"run": run, "cancel": cancel, "validate": validate}.items()
+        for name, (enabled, title) in {
+            "run": run,
+            "resume": resume,
+            "cancel": cancel,
+            "validate": validate,
+        }.items()
     }
+    found["resume"]["label"] = label
+    return found
 
 
 def issue_records(subject: Subject) -> list[Record]:

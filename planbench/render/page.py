@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 import re
 from dataclasses import dataclass, field
@@ -16,18 +15,19 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.render.figures import duration, size
+from planbench.render.markup import Html, pill, tag
+from planbench.render.timeline import timeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from planbench.render.timeline import Lane
     from planbench.render.view import NodeView
 
 MAX_ROWS: Final = 500
-MAX_TEXT: Final = 20_000
 OPENED: Final = 12
 FITTED: Final = 40  # nodes of a drawing that is still read when it is fitted to the page
 _NUMBER: Final = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?\s?%?", re.IGNORECASE)
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class PageTable:
     rows: Sequence[Sequence[Any]]
     n_rows: int | None = None
     note: str = ""
+    limit: int = MAX_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,13 @@ class PageNode:
             output=details.get("output") or "",
             keys=details.get("keys") or (),
             table=table
-            and PageTable(view.id, table["columns"], table["rows"], n_rows=table["n_rows"]),
+            and PageTable(
+                view.id,
+                table["columns"],
+                table["rows"],
+                n_rows=table["n_rows"],
+                limit=max(MAX_ROWS, len(table["rows"])),
+            ),
         )
 
 
@@ -96,7 +103,8 @@ class PageData:
     """All that stands on the page; ``svg`` is a drawing that ``svg.draw`` made.
 
     ``left_out`` counts the nodes of the plan that are not among ``nodes``. ``text`` is the drawing in words: it stands for the drawing where there is none,
-    and beside it for those who cannot see it.
+    and beside it for those who cannot see it. ``lanes`` say when each node was at work,
+    within ``seconds``; ``notes`` what a reader must know of what the page does not show.
     """
 
     title: str
@@ -108,6 +116,10 @@ class PageData:
     text: str = ""
     tables: Sequence[PageTable] = ()
     left_out: int = 0
+    lanes: Sequence[Lane] = ()
+    seconds: float = 0.0
+    lineage: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
 
 
 _FACTS: Final = {
@@ -119,12 +131,6 @@ _FACTS: Final = {
 }
 
 
-class _Html(str):
-    """Text that is already HTML."""
-
-    __slots__ = ()
-
-
 def page(data: PageData) -> str:
     """Give the page as HTML text, without any reference to the outside."""
     style = _asset("page.css")
@@ -134,61 +140,67 @@ def page(data: PageData) -> str:
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    head = _tag(
+    head = tag(
         "head",
-        _tag("meta", charset="utf-8"),
-        _tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        _tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        _tag("meta", name="generator", content="planbench"),
-        _tag("title", f"{data.title}: {data.status}"),
-        _Html(f"<style>{style}</style>"),
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content="planbench"),
+        tag("title", f"{data.title}: {data.status}"),
+        Html(f"<style>{style}</style>"),
     )
-    body = _tag(
+    body = tag(
         "body",
         _header(data),
-        _tag(
+        tag(
             "main",
             _graph(data),
             _node_table(data),
+            _section("Timeline", timeline(data.lanes, data.seconds)) if data.lanes else "",
             *(_section(table.title, _table(table)) for table in data.tables),
             _details(data),
+            _lineage(data),
         ),
-        _Html(f"<script>{script}</script>"),
+        Html(f"<script>{script}</script>"),
     )
-    return f"<!doctype html>\n{_tag('html', head, body, lang='en')}\n"
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _header(data: PageData) -> _Html:
-    facts = [
-        _tag("div", _tag("dt", name), _tag("dd", value), class_="fact")
-        for name, value in data.facts
-    ]
-    return _tag(
+def _header(data: PageData) -> Html:
+    return tag(
         "header",
-        _tag("h1", data.title, _pill(data.status)),
-        _tag("p", data.objective, class_="objective") if data.objective else "",
-        _tag("dl", *facts, class_="facts") if facts else "",
+        tag("h1", data.title, pill(data.status)),
+        tag("p", data.objective, class_="objective") if data.objective else "",
+        _fact_list(data.facts),
+        *(tag("p", note, class_="note") for note in data.notes),
     )
 
 
-def _graph(data: PageData) -> _Html:
+def _fact_list(facts: Sequence[tuple[str, str]]) -> Html | str:
+    told = [tag("div", tag("dt", name), tag("dd", value), class_="fact") for name, value in facts]
+    return tag("dl", *told, class_="facts") if told else ""
+
+
+def _lineage(data: PageData) -> Html | str:
+    return _section("Lineage", _fact_list(data.lineage)) if data.lineage else ""
+
+
+def _graph(data: PageData) -> Html:
     if data.svg is None:
-        return _section("Graph", _tag("pre", data.text, class_="twin"))
-    twin = _tag(
-        "details", _tag("summary", "The graph as text"), _tag("pre", data.text, class_="twin")
-    )
+        return _section("Graph", tag("pre", data.text, class_="twin"))
+    twin = tag("details", tag("summary", "The graph as text"), tag("pre", data.text, class_="twin"))
     kind = "graph" if len(data.nodes) <= FITTED else "graph large"
-    drawing = _tag("div", _Html(data.svg), class_=kind)
+    drawing = tag("div", Html(data.svg), class_=kind)
     return _section("Graph", drawing, twin if data.text else "")
 
 
-def _node_table(data: PageData) -> _Html:
+def _node_table(data: PageData) -> Html:
     columns = ("node", "tool", "status", "items", "time", "stored", "facts")
     rows = [
         (
-            _tag("a", node.view.id, href=f"#d{node.number}"),
+            tag("a", node.view.id, href=f"#d{node.number}"),
             node.tool,
-            _pill(node.view.status),
+            pill(node.view.status),
             _items(node.view),
             "" if node.view.seconds is None else duration(node.view.seconds),
             "" if not node.view.nbytes else size(node.view.nbytes),
@@ -200,72 +212,63 @@ def _node_table(data: PageData) -> _Html:
     return _section(
         "Nodes",
         _grid(columns, rows, numeric={3, 4, 5}),
-        _tag("p", more, class_="count") if more else "",
+        tag("p", more, class_="count") if more else "",
     )
 
 
-def _details(data: PageData) -> _Html:
+def _details(data: PageData) -> Html:
     # Where no table was chosen for the reader, the results are what there is to see.
     opened = "" if not data.tables and len(data.nodes) <= OPENED else None
     return _section("Details", *(_node_details(node, opened) for node in data.nodes))
 
 
-def _node_details(node: PageNode, opened: str | None) -> _Html:
+def _node_details(node: PageNode, opened: str | None) -> Html:
     facts = [*node.facts, *((name, _plain(value)) for name, value in node.facets.items())]
-    summary = _tag(
+    summary = tag(
         "summary",
-        _tag("span", node.view.id, class_="name"),
-        _tag("span", node.tool, class_="tool"),
-        _pill(node.view.status),
+        tag("span", node.view.id, class_="name"),
+        tag("span", node.tool, class_="tool"),
+        pill(node.view.status),
     )
     parts = [
-        _tag("p", node.description) if node.description else "",
-        *(_tag("p", problem, class_="problem") for problem in node.problems),
+        tag("p", node.description) if node.description else "",
+        *(tag("p", problem, class_="problem") for problem in node.problems),
         _block("Arguments, as written", node.written),
-        _tag(
-            "dl",
-            *(
-                _tag("div", _tag("dt", name), _tag("dd", value), class_="fact")
-                for name, value in facts
-            ),
-            class_="facts",
-        )
-        if facts
-        else "",
-        _tag("p", "Stored as ", _listed(node.keys)) if node.keys else "",
+        _fact_list(facts),
+        tag("p", "Stored as ", _listed(node.keys)) if node.keys else "",
         _block("Printed by the tool", node.output),
         _table(node.table) if node.table is not None else "",
     ]
-    return _tag("details", summary, *parts, class_="node", id=f"d{node.number}", open=opened)
+    return tag("details", summary, *parts, class_="node", id=f"d{node.number}", open=opened)
 
 
-def _facets(facets: Mapping[str, Any]) -> _Html:
-    return _tag(
+def _facets(facets: Mapping[str, Any]) -> Html:
+    return tag(
         "span",
         *(
-            _tag("span", _tag("b", name), f" {_plain(value)}", class_="facet")
+            tag("span", tag("b", name), f" {_plain(value)}", class_="facet")
             for name, value in facets.items()
         ),
     )
 
 
-def _listed(keys: Sequence[str], shown: int = 12) -> _Html:
+def _listed(keys: Sequence[str], shown: int = 12) -> Html:
     parts: list[str] = []
     for key in keys[:shown]:
-        parts += [", ", _tag("code", key)]
+        parts += [", ", tag("code", key)]
     more = f" and {len(keys) - shown:,} more" if len(keys) > shown else ""
-    return _tag("span", *parts[1:], more)
+    return tag("span", *parts[1:], more)
 
 
-def _block(title: str, text: str) -> _Html | str:
+def _block(title: str, text: str) -> Html | str:
     if not text.strip():
         return ""
-    return _tag("figure", _tag("figcaption", title), _tag("pre", text.rstrip()))
+    return tag("figure", tag("figcaption", title), tag("pre", text.rstrip()))
 
 
-def _table(table: PageTable) -> _Html:
+def _table(table: PageTable) -> Html:
     total = len(table.rows) if table.n_rows is None else table.n_rows
-    shown = [[_plain(cell) for cell in row] for row in table.rows[:MAX_ROWS]]
+    shown = [[_plain(cell) for cell in row] for row in table.rows[: table.limit]]
     if total > len(shown):
         count = f"the first {len(shown):,} of {total:,} rows"
     else:
@@ -276,34 +279,30 @@ def _table(table: PageTable) -> _Html:
         for place in range(len(table.columns))
         if shown and all(_NUMBER.fullmatch(row[place]) for row in shown if row[place])
     }
-    return _tag("div", _grid(table.columns, shown, numeric), _tag("p", note, class_="count"))
+    return tag("div", _grid(table.columns, shown, numeric), tag("p", note, class_="count"))
 
 
 def _grid(
     columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int] = ()
-) -> _Html:
+) -> Html:
     right = set(numeric)
 
-    def line(kind: str, cells: Sequence[str]) -> _Html:
-        return _tag(
+    def line(kind: str, cells: Sequence[str]) -> Html:
+        return tag(
             "tr",
             *(
-                _tag(kind, cell, class_="number" if place in right else None)
+                tag(kind, cell, class_="number" if place in right else None)
                 for place, cell in enumerate(cells)
             ),
         )
 
-    head = _tag("thead", line("th", columns))
-    body = _tag("tbody", *(line("td", row) for row in rows))
-    return _tag("div", _tag("table", head, body), class_="scroll", tabindex="0")
+    head = tag("thead", line("th", columns))
+    body = tag("tbody", *(line("td", row) for row in rows))
+    return tag("div", tag("table", head, body), class_="scroll", tabindex="0")
 
 
-def _section(title: str, *content: str) -> _Html:
-    return _tag("section", _tag("h2", title), *content)
-
-
-def _pill(status: str) -> _Html:
-    return _tag("span", status, class_=f"pill {re.sub(r'[^a-z]', '', status.lower())}")
+def _section(title: str, *content: str) -> Html:
+    return tag("section", tag("h2", title), *content)
 
 
 def _items(view: NodeView) -> str:
@@ -329,25 +328,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_plain(one)}" for name, one in value.items())
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _tag(name: str, /, *content: str, **attributes: str | None) -> _Html:
-    """Make an element; here, and nowhere else, text becomes HTML."""
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_escaped(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    if name == "meta":
-        return _Html(f"<meta{written}>")
-    inner = "".join(part if isinstance(part, _Html) else _escaped(part) for part in content)
-    return _Html(f"<{name}{written}>{inner}</{name}>")
-
-
-def _escaped(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        text = f"{text[:MAX_TEXT]}\n({len(text) - MAX_TEXT:,} more characters)"
-    return html.escape(_UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def _asset(name: str) -> str:

@@ -152,7 +152,9 @@ def _tool_text(node: PlanNode) -> str:
     if node.type != "delegate":
         return node.tool or ""
     tools = node.tools or []
-    return "delegate" if not tools else f"delegate: {' or '.join(tools)}"
+    if not tools:  # a step in words, or free to call what there is
+        return node.description or "delegate"
+    return f"delegate: {' or '.join(tools)}"
 
 
 def _each_text(node: PlanNode) -> str:

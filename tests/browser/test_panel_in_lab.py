@@ -168,6 +168,37 @@ def test_cancel_ends_the_run_of_a_waiting_cell_at_once_and_leaves_no_task(notebo
     assert panel.locator(".pb-run.pb-button").is_enabled(), "the next run can begin"
 
 
+FLAKY = """
+%load_ext planbench
+from pathlib import Path
+from planbench import tool
+
+@tool
+def weather() -> str:
+    if not Path("sunny").exists():
+        raise ValueError("no weather today")
+    return "sun"
+"""
+
+
+def test_what_is_left_of_a_run_is_resumed_from_the_button(notebook):
+    made = "%%plan\nname: w\nobjective: o\nnodes:\n  - {id: w, tool: weather}\n"
+    book = notebook(FLAKY, made, "Path('sunny').touch()")
+    book.run(0)
+    book.run(1)
+    panel = book.panel(1)
+    resume = panel.locator(".pb-resume")
+    wait_for_state(panel, "valid")
+    assert not resume.is_visible()
+    panel.locator(".pb-run.pb-button").click()
+    wait_for_state(panel, "failed")
+    assert resume.inner_text() == "Resume: 1 of 1 calls left"
+    book.run(2)
+    resume.click()
+    wait_for_state(panel, "completed")
+    assert not resume.is_visible()
+
+
 def test_a_page_that_is_loaded_again_in_mid_run_is_live_again(notebook):
     book = notebook(TOOLS.replace("0.05", "0.1"), plan(" --run", count=1000))
     book.run(0)

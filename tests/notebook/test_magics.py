@@ -397,7 +397,7 @@ def test_an_unknown_plan_is_named(shell):
         ("tools add json:nothing", "has no 'nothing'"),
         ("tools add CALLS.x-y", "neither"),
         ("show nothing", "nothing"),
-        ("resume x", "no 'resume'"),
+        ("resumee x", "did you mean 'resume'?"),
     ],
 )
 def test_a_wrong_subcommand_is_a_command_error(shell, line, said):

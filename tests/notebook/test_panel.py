@@ -239,6 +239,35 @@ def test_the_buttons_say_what_can_be_done_and_why_not(on_loop):
     on_loop(scenario)
 
 
+def test_a_run_with_calls_left_can_be_resumed_from_the_panel(on_loop):
+    async def scenario(heard: Heard) -> None:
+        assert heard.panel.buttons["resume"]["label"] == ""
+        run = await heard.session.start()
+        await run  # item 7 of the fan-out is missing
+        await heard.until(lambda: heard.panel.buttons["resume"]["enabled"])
+        assert heard.panel.buttons["resume"]["label"].startswith("Resume: 1 of ")
+        assert run.run_id in heard.panel.buttons["resume"]["title"]
+        heard.press(type="resume")
+        await heard.until(lambda: heard.session.run is not run)
+        again = heard.session.run
+        assert again is not None
+        assert again.run_id == run.run_id
+        assert not heard.panel.buttons["resume"]["enabled"]
+        await again
+        await heard.until(lambda: {"type": "done", "action": "resume"} in heard.sent)
+
+    on_loop(scenario)
+
+
+def test_where_nothing_is_left_the_panel_says_so(on_loop):
+    async def scenario(heard: Heard) -> None:
+        heard.press(type="resume")
+        await heard.until(lambda: "has calls left" in heard.panel.status["message"])
+        assert heard.panel.status["tone"] == "error"
+
+    on_loop(scenario)
+
+
 def test_cancel_ends_the_run_and_leaves_no_task_behind(on_loop):
     async def scenario(heard: Heard) -> None:
         heard.press(type="run")

@@ -62,7 +62,7 @@ def test_a_cell_becomes_one_awaited_call_with_line_and_body(transform):
 
 @pytest.mark.parametrize("head", ["", "# why\n\n", "  "])
 def test_an_objective_is_awaited_too_whatever_stands_in_it(transform, head):
-    body = "Find {what}'s new in \"$HOME\" since %plan run x\n\n  >>> and more\n"
+    body = 'Find {what}\'s new in "$HOME" since %plan run x\n\n  >>> and more\n'
     code = transform(f"{head}%%plan_objective x --tools a*\n{body}")
     assert awaited(code, "objective") == ("x --tools a*", body)
 
@@ -140,22 +140,27 @@ def test_any_line_behind_a_subcommand_comes_back_as_it_was(rest):
     assert awaited(code, "line") == (line,)
 
 
-@pytest.mark.parametrize("command", ["run", "resume", "repair"])
+@pytest.mark.parametrize(
+    "command", ["run", "resume", "repair", "runs", "show", "status", "artifacts"]
+)
 def test_the_subcommands_that_wait_are_awaited(transform, command):
     assert awaited(transform(f"%plan {command} x --param q={{item}}"), "line") == (
         f"{command} x --param q={{item}}",
     )
 
 
+@pytest.mark.parametrize("cell", ["%plan", "%plan  ", "%plan # how it stands", "if 1:\n    %plan"])
+def test_the_command_alone_is_awaited_as_it_looks_at_the_record(transform, cell):
+    assert "await" in transform(cell)
+
+
 @pytest.mark.parametrize(
     "cell",
     [
-        "%plan",
-        "%plan runs",
+        "%plan list",
         "%plan run-x",
-        "%plan status run",
-        "%plan show run_1",
-        "x = %plan runs",
+        "%plan tools run",
+        "x = %plan list",
         "%planner run x",
         "% plan run x",
         "y = 5 %plan",

@@ -34,7 +34,9 @@ const SPARE_MS = 1500;
 
 /** What a run is called, as the state of a node that looks the same.
  * @type {Record<string, string>} */
-const LIKE = { pending: "waiting", completed: "ok", failed: "error" };
+const LIKE = {
+  pending: "waiting", completed: "ok", success: "ok", failed: "error", budget_exceeded: "error", interrupted: "cancelled",
+};
 
 /** Shapes that tell the states apart without colour; they come from the kernel, as in the drawing.
  * @type {Record<string, string>} */
@@ -147,6 +149,7 @@ class View {
     this.buttons = {};
     for (const [action, label, style] of [
       ["run", "Run", "jp-mod-accept"],
+      ["resume", "Resume", "jp-mod-accept"],
       ["cancel", "Cancel", "jp-mod-warn"],
       ["validate", "Validate", ""],
     ]) {
@@ -288,6 +291,11 @@ class View {
     for (const [action, button] of Object.entries(this.buttons)) {
       button.disabled = !buttons[action]?.enabled;
       button.title = buttons[action]?.title ?? "";
+      if (action === "resume") {
+        // There only when a run has calls left, and then it says how many.
+        button.hidden = !buttons[action]?.label;
+        write(button, buttons[action]?.label ?? "");
+      }
     }
   }
 
