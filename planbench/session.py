@@ -8,11 +8,12 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from planbench.errors import PlanbenchError, PlanInvalid
+from planbench.errors import PlanbenchError, PlanInvalid, RunRefused
 from planbench.files import make_lock
 from planbench.plan.issues import ValidationIssue
 from planbench.render.view import GraphView, NodeView, graph_view
 from planbench.runtime.details import kind_of, node_details, node_view, run_view
+from planbench.runtime.outlook import outlook_of
 from planbench.tools import ToolRegistry
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from planbench.events import Event
     from planbench.files import PlanFileStore
     from planbench.plan.model import ExecutionPlan
+    from planbench.runtime.outlook import Outlook
     from planbench.runtime.run import Run
     from planbench.validation import ValidationReport
 
@@ -54,6 +56,14 @@ class Bench(Protocol):
 
     async def start(self, plan: ExecutionPlan, params: Mapping[str, Any] | None = None) -> Run:
         """Start a run."""
+        ...
+
+    async def resume(self, name: str | None = None, plan: ExecutionPlan | None = None) -> Run:
+        """Continue a run."""
+        ...
+
+    def interrupted(self) -> list[Outlook]:
+        """The runs that earlier kernels left interrupted."""
         ...
 
     def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -89,6 +99,7 @@ class PlanSession:
         self._tools: ToolRegistry | None = None
         self._locking: asyncio.Task[None] | None = None
         self._not_locked: str | None = None
+        self._left: tuple[Run, int, Outlook | None] | None = None
         self.report = workbench.check(source, self.params)
         workbench.sessions.add(self)
 
@@ -160,6 +171,37 @@ class PlanSession:
         run = await self.workbench.start(report.plan)
         self.workbench.origins[run] = Origin(self.source, self.params, report.inferred)
         self._tools, self._locking, self._not_locked = tools, None, None
+        self.follow(run)
+        return run
+
+    @property
+    def resumable(self) -> Outlook | None:
+        """What is left of the latest run when it ended with calls left, or of one of an earlier kernel.
+
+        That is a run of this very plan which was interrupted, as far as the workbench has
+        looked. None where there is nothing to resume.
+        """
+        run, plan = self.run, self.plan
+        if run is None:
+            found = [one for one in self.workbench.interrupted() if plan and one.plan == plan]
+            return found[-1] if found else None
+        if not run.finished:
+            return None
+        if self._left is None or self._left[:2] != (run, len(run.events)):
+            self._left = (run, len(run.events), outlook_of(run))
+        return self._left[2]
+
+    async def resume(self) -> Run:
+        """Go on with what ``resumable`` tells of; the run becomes the session's.
+
+        It has the plan that is on its record. Raises RunRefused and PlanInvalid.
+        """
+        found = self.resumable
+        if found is None:
+            raise RunRefused("run_not_resumable", f"no run of plan {self.name!r} has calls left")
+        self._loop = asyncio.get_running_loop()
+        run = await self.workbench.resume(found.run_id)
+        self._tools, self._locking, self._not_locked = None, None, None
         self.follow(run)
         return run
 

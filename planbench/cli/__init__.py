@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
-from planbench.cli import commands, difference, formatting, runs, versions
+from planbench.cli import commands, difference, formatting, recorded, runs, versions
 from planbench.cli.arguments import command_line
 from planbench.cli.demo import demo
 from planbench.cli.execution import RED, WRONG, block
@@ -31,6 +31,9 @@ _COMMANDS: Final = {
     "diff": difference.difference,
     "fmt": formatting.formatting,
     "schema": schema,
+    "runs": recorded.runs,
+    "artifacts": recorded.artifacts,
+    "repair": recorded.repair,
     "show": runs.show,
     "resume": runs.resume,
     "save": versions.save,

@@ -7,8 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from planbench.cli import difference, formatting, language, runs, versions
-from planbench.cli.sources import NAMED, add_plans_dir, add_tools
+from planbench.cli import difference, formatting, language, recorded, runs, versions
+from planbench.cli.sources import NAMED, add_delegate, add_plans_dir, add_store, add_tools
 from planbench.errors import CommandError
 from planbench.plan.structure import suggestion
 
@@ -67,6 +67,8 @@ def command_line() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="check a plan and run it")
     _add_plan(run)
+    add_delegate(run)
+    add_store(run)
     run.add_argument(
         "--allow-errors", action="store_true", help="exit with 0 also when nodes are red"
     )
@@ -108,6 +110,7 @@ def command_line() -> argparse.ArgumentParser:
     difference.add(commands)
     formatting.add(commands)
     versions.add(commands)
+    recorded.add(commands)
     runs.add(commands)
     language.add(commands)
     return parser

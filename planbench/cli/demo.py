@@ -39,7 +39,7 @@ def demo(options: argparse.Namespace) -> int:
     folder: Path = options.out
     folder.mkdir(parents=True, exist_ok=True)
     screen = output()
-    workbench = Workbench(ToolRegistry(sweep_tools(data, latency=LATENCY_SECONDS)))
+    workbench = Workbench(ToolRegistry(sweep_tools(data, latency=LATENCY_SECONDS)), store="memory")
     session = workbench.session(PLAN, {"date": date})
     screen.line(f"the security scans of {date}")
     run, signalled = execute(workbench, session, screen)

@@ -38,9 +38,13 @@ def workbench_of(options: argparse.Namespace) -> Workbench:
     """Make the workbench of a command: with the tools that were named, and its plans folder."""
     env = _env(options.env)
     registry = collect(options.tools, Path.cwd())
+    store = getattr(options, "store", None)
     if registry is None:
-        return Unequipped(plans_dir=options.plans_dir, env=env)
-    return Workbench(registry, plans_dir=options.plans_dir, env=env)
+        return Unequipped(plans_dir=options.plans_dir, env=env, store=store)
+    delegate = getattr(options, "delegate", None)  # only commands that run a plan have it
+    return Workbench(
+        registry, plans_dir=options.plans_dir, env=env, store=store, delegate_llm=delegate
+    )
 
 
 def _env(written: list[str]) -> dict[str, list[str]]:

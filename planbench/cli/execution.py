@@ -62,6 +62,8 @@ async def _executed(
     finally:
         await workbench.close()
     screen.line(summary(run))
+    if workbench.note:
+        errors().line(f"planbench: note: {workbench.note}")
     if not_locked is not None:
         errors().line(f"planbench: warning: {not_locked}")
     if run.saved_as:

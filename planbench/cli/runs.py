@@ -1,23 +1,33 @@
-"""The commands ``planbench show`` and ``planbench resume``: a run in a file, looked at and continued."""
+"""The commands ``planbench show`` and ``planbench resume``: a run on record or in a file, looked at and continued."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from planbench.cli.equipment import Unequipped, workbench_of
-from planbench.cli.execution import FINE, check_writable, execute, summary, verdict
-from planbench.cli.findings import finding
-from planbench.cli.record import session_page
-from planbench.cli.sources import NAMED, add_plans_dir, add_tools, parameters, plan_source
+from planbench.cli import recorded
+from planbench.cli.continuing import (
+    add_ending,
+    add_limit,
+    add_plan,
+    check_files,
+    equipped,
+    finish,
+    opened,
+)
+from planbench.cli.execution import FINE, check_writable, summary
+from planbench.cli.sources import (
+    add_delegate,
+    add_plans_dir,
+    add_store,
+    add_tools,
+)
 from planbench.cli.terminal import errors, output
 from planbench.errors import (
     ArtifactNotFound,
     ArtifactUnavailable,
     CommandError,
-    PlanInvalid,
     StoreError,
 )
 from planbench.events import PREFIX
@@ -25,21 +35,21 @@ from planbench.plan.structure import suggestion
 from planbench.render.figures import duration, size
 from planbench.render.text import as_text
 from planbench.runtime.details import node_details, run_view
-from planbench.runtime.run import KEPT_BYTES, Shown
+from planbench.runtime.outlook import outlook_of
+from planbench.runtime.run import Shown
 from planbench.runtime.run_format import ENDING
 from planbench.runtime.run_page import lineage, run_page
-from planbench.runtime.saved_run import open_run
+from planbench.runtime.saved_run import SavedRun, open_run
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from planbench.events import Event
+    from planbench.runtime.recollection import RecordedRun
     from planbench.runtime.run import Run
-    from planbench.runtime.saved_run import SavedRun
-    from planbench.session import PlanSession
-    from planbench.workbench import Workbench
 
+NAMED_RUN: Final = f"a run on record, by the start of its id, or a file as failed{ENDING}"
 _LONGEST: Final = 200
 _TOLD: Final = (
     "status",
@@ -58,10 +68,8 @@ _WRITTEN: Final = {".csv": "to_csv", ".parquet": "to_parquet", ".json": "to_json
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the commands to the command line."""
-    look = commands.add_parser("show", help="show a run that was saved to a file")
-    look.add_argument(
-        "run", metavar="FILE", help=f"a file that run.save() wrote, as failed{ENDING}"
-    )
+    look = commands.add_parser("show", help="show a run on record, or one in a file")
+    look.add_argument("run", metavar="RUN|FILE", help=NAMED_RUN)
     what = look.add_mutually_exclusive_group()
     what.add_argument("--html", metavar="OUT", type=Path, help="write it as one page")
     what.add_argument("--events", action="store_true", help="print what happened, a line each")
@@ -79,40 +87,16 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         type=Path,
         help="where the artifact goes; .csv, .parquet, .json or text",
     )
-    _add_limit(look)
-    again = commands.add_parser("resume", help="continue a run that was saved to a file")
-    again.add_argument(
-        "run", metavar="FILE", help=f"a file that run.save() wrote, as failed{ENDING}"
-    )
-    again.add_argument("--with", dest="plan", metavar="PLAN", help=f"with this plan: {NAMED}")
-    again.add_argument(
-        "--param",
-        metavar="K=V",
-        action="append",
-        default=[],
-        help="a value for {params.K} of that plan; may be given again",
-    )
-    again.add_argument(
-        "--allow-errors", action="store_true", help="exit with 0 also when nodes are red"
-    )
-    again.add_argument(
-        "--strict", action="store_true", help="exit with 1 also when a fan-out lost items"
-    )
-    again.add_argument("--html", metavar="OUT", type=Path, help="write a page of the finished run")
-    again.add_argument("--save", metavar="FILE", type=Path, help="save the continued run to a file")
-    _add_limit(again)
+    add_limit(look)
+    add_store(look)
+    again = commands.add_parser("resume", help="continue a run on record, or one in a file")
+    again.add_argument("run", metavar="RUN|FILE", help=NAMED_RUN)
+    add_plan(again)
+    add_ending(again)
     add_tools(again)
+    add_delegate(again)
     add_plans_dir(again)
-
-
-def _add_limit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--max-bytes",
-        metavar="N",
-        type=int,
-        default=KEPT_BYTES,
-        help="bytes of results that are read from the file (default: %(default)s)",
-    )
+    add_store(again)
 
 
 def show(options: argparse.Namespace) -> int:
@@ -123,7 +107,7 @@ def show(options: argparse.Namespace) -> int:
         if file is not None:
             check_writable(file)
     screen = output()
-    with _opened(options) as saved:
+    with _opened(options) if _is_file(options.run) else recorded.recorded(options) as saved:
         if options.html is not None:
             text = run_page(saved.run, options.data, saved.notes())
             options.html.write_text(text, encoding="utf-8")
@@ -138,76 +122,35 @@ def show(options: argparse.Namespace) -> int:
 
 
 def resume(options: argparse.Namespace) -> int:
-    """Continue the run with the tools of this process; what the file holds is not called again."""
-    for file in (options.html, options.save):
-        if file is not None:
-            check_writable(file)
+    """Continue a run of a file or on record with the tools of this process; what is kept is not called again."""
+    check_files(options)
+    if not _is_file(options.run):
+        return recorded.resume(options)
     with _opened(options) as saved:
-        workbench = _equipped(options)
-        session = _session(workbench, saved, options)
+        workbench = equipped(options)
+        if options.plan is None:
+            session = opened(workbench, saved.run.plan, str(saved.path))
+        else:
+            session = opened(workbench, options.plan, options.plan, options.param)
         for text in saved.warnings:
             errors().line(f"planbench: warning: {text}")
-
-        async def start() -> Run:
-            run = await workbench.continue_from(saved, session.plan if options.plan else None)
-            session.follow(run)
-            return run
-
-        finished, signalled = execute(
-            workbench, session, output(), start=start, strict=options.strict
-        )
-    code = verdict(finished, strict=options.strict, allow_errors=options.allow_errors)
-    if options.save is not None:
-        output().line(f"saved {finished.save(options.save)}")
-    if options.html is not None:
-        options.html.write_text(session_page(session), encoding="utf-8")
-        output().line(f"wrote {options.html}")
-    return code if signalled is None else signalled
+        plan = session.plan if options.plan else None
+        return finish(options, workbench, session, lambda: workbench.continue_from(saved, plan))
 
 
-def _equipped(options: argparse.Namespace) -> Workbench:
-    """Make the workbench with the tools that were named, and room for what the file holds."""
-    workbench = workbench_of(options)
-    if isinstance(workbench, Unequipped):
-        raise CommandError(
-            "nobody named the tools of the plan",
-            hint="add --tools MODULE, or [tool.planbench] tools = [...] to pyproject.toml",
-        )
-    engine = workbench.engine
-    most = max(0, options.max_bytes)
-    engine.recovery = dataclasses.replace(engine.recovery, max_restore_bytes=most)
-    return workbench
-
-
-def _session(workbench: Workbench, saved: SavedRun, options: argparse.Namespace) -> PlanSession:
-    """Open the plan of the file, or the one that was named, and refuse what does not fit the tools."""
-    called = options.plan or str(saved.path)
-    if options.plan is None:
-        session = workbench.session(saved.run.plan)
-    else:
-        source = plan_source(options.plan, workbench.plans)
-        session = workbench.session(source, parameters(options.param))
-    if not session.report.ok:
-        raise PlanInvalid(session.report.issues, path=called, name=session.name)
-    for issue in session.report.issues:
-        errors().line(finding(issue, called))
-    return session
+def _is_file(word: str) -> bool:
+    path = Path(word)
+    return path.suffix == ENDING or path.exists()
 
 
 def _opened(options: argparse.Namespace) -> SavedRun:
-    path = Path(options.run)
-    if path.suffix != ENDING and not path.exists():
-        raise CommandError(
-            f"{options.run!r} is no file of a run",
-            hint=f"name a file that run.save() wrote, as failed{ENDING}",
-        )
     try:
-        return open_run(path, max_bytes=max(0, options.max_bytes))
+        return open_run(Path(options.run), max_bytes=max(0, options.max_bytes))
     except StoreError as error:
         raise CommandError(error.message, hint=error.hint) from error
 
 
-def _lines(saved: SavedRun, options: argparse.Namespace) -> Iterator[str]:
+def _lines(saved: SavedRun | RecordedRun, options: argparse.Namespace) -> Iterator[str]:
     run = saved.run
     if options.events:
         yield from (_event_line(event) for event in run.events)
@@ -215,7 +158,7 @@ def _lines(saved: SavedRun, options: argparse.Namespace) -> Iterator[str]:
         yield from _node_lines(run, options.node)
     else:
         yield summary(run)
-        yield f"run {run.run_id}, saved {saved.saved_at} by planbench {saved.planbench or '?'}"
+        yield f"run {run.run_id}, {_origin(saved)}"
         yield as_text(run_view(run))
         if run.failure_text():
             yield f"\nred:\n{_indented(run.failure_text())}"
@@ -223,7 +166,14 @@ def _lines(saved: SavedRun, options: argparse.Namespace) -> Iterator[str]:
         if facts:
             yield "\nlineage:\n" + _indented("\n".join(f"{name}: {text}" for name, text in facts))
         if saved.notes():
-            yield "\nof the file:\n" + _indented("\n".join(saved.notes()))
+            yield "\nto be known:\n" + _indented("\n".join(saved.notes()))
+
+
+def _origin(saved: SavedRun | RecordedRun) -> str:
+    if isinstance(saved, SavedRun):
+        return f"saved {saved.saved_at} by planbench {saved.planbench or '?'}"
+    left = outlook_of(saved.run)
+    return "on record" if left is None else f"on record, {left.calls_left}"
 
 
 def _event_line(event: Event) -> str:
@@ -279,7 +229,7 @@ def _node_lines(run: Run, node_id: str) -> Iterator[str]:
         yield from (f"    {' | '.join(row)}" for row in [table["columns"], *table["rows"]])
 
 
-def _take_out(saved: SavedRun, key: str, file: Path) -> None:
+def _take_out(saved: SavedRun | RecordedRun, key: str, file: Path) -> None:
     """Write one result: a table in the form of the file's ending, text and bytes as they are, else JSON."""
     try:
         value = saved.value(key)

@@ -48,6 +48,25 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_delegate(parser: argparse.ArgumentParser) -> None:
+    """Give a parser ``--delegate``, the model that delegate nodes ask."""
+    parser.add_argument(
+        "--delegate",
+        metavar="PROVIDER:MODEL",
+        help="the model that delegate nodes ask, as ollama:llama3.2",
+    )
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Give a parser ``--store``."""
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="where runs are kept: a URL as sqlite:///runs.db, or memory"
+        " (default: PLANBENCH_STORE, or .planbench of this folder)",
+    )
+
+
 def plan_source(word: str, store: PlanFileStore) -> Path | str:
     """Give the file that is meant, or the text where there is none of its own."""
     if word == STANDARD:

@@ -77,7 +77,7 @@ def _node(
     if not words.strip():
         message = f"step {step['id']!r} has no description: it says what is to be done"
         work.problem("missing_field", message, path, node_id=node_id)
-    delegate = {"type": "delegate", "instruction": words}
+    delegate = {"type": "delegate", "instruction": escape(words)}
     return [{**record, **delegate, **({} if tools is None else {"tools": tools})}]
 
 

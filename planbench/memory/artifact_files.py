@@ -69,6 +69,10 @@ class ArtifactFiles(ABC):
         """Delete what writers that died have left half done."""
         return
 
+    def close(self) -> None:
+        """Let go of what is held open; it is opened again when it is needed."""
+        return
+
 
 class LocalFiles(ArtifactFiles):
     """Files in a folder of this machine, which only its user may read."""
@@ -81,9 +85,13 @@ class LocalFiles(ArtifactFiles):
         """Give a folder inside this one."""
         return LocalFiles(self.folder.joinpath(*names), flushed=self._flushed)
 
+    def make(self) -> None:
+        """Make the folder where it is missing."""
+        _make(self.folder)
+
     def probe(self) -> None:
         """Write, read and delete a file."""
-        _make(self.folder)
+        self.make()
         beside = _write_beside(self.folder, b"planbench", flushed=self._flushed)
         try:
             beside.read_bytes()
@@ -209,11 +217,12 @@ class RemoteFiles(ArtifactFiles):
 def open_files(url: str, *, flushed: bool = True) -> ArtifactFiles:
     """Give the place that a folder's path or a URL of fsspec names; nothing is made yet.
 
-    Local files are ``flushed`` to the disk before they are there under their names.
+    Local files are ``flushed`` to the disk before they are there under their names, or
+    else the small ones share a database.
     Raises ConfigurationError for a URL that fsspec does not know.
     """
     if "://" not in url and "::" not in url:
-        return LocalFiles(Path(url).expanduser().absolute(), flushed=flushed)
+        return _local(Path(url).expanduser().absolute(), flushed=flushed)
     from fsspec.core import url_to_fs  # noqa: PLC0415 - planbench is imported without fsspec
     from fsspec.implementations.local import LocalFileSystem  # noqa: PLC0415 - as above
 
@@ -225,8 +234,16 @@ def open_files(url: str, *, flushed: bool = True) -> ArtifactFiles:
             hint="give the path of a folder, or install what fsspec names",
         ) from error
     if isinstance(system, LocalFileSystem):
-        return LocalFiles(Path(folder), flushed=flushed)
+        return _local(Path(folder), flushed=flushed)
     return RemoteFiles(system, folder)
+
+
+def _local(folder: Path, *, flushed: bool) -> LocalFiles:
+    if flushed:
+        return LocalFiles(folder)
+    from planbench.memory.packed_files import PackedFiles  # noqa: PLC0415 - it builds on this module
+
+    return PackedFiles(folder)
 
 
 def _make(folder: Path) -> None:

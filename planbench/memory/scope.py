@@ -59,9 +59,10 @@ class TaskMemoryRuntime:
     ``start`` it before it is used, or use it as an async context manager. Who is handed
     a started one borrows it, and never closes it. With ``allow_pickle``, values of
     other classes are pickled; reading such an artifact runs the code in it, so allow it
-    only where nobody else can write. Without ``flushed``, files of a local place are not
-    forced to the disk: they outlive the process, and not always a machine that stops; what
-    was lost then is found by its digest and never read as something else.
+    only where nobody else can write. Without ``flushed``, what is stored in a local place
+    is not forced to the disk, and small values share a database: that is much faster, and
+    outlives the process, but not always a machine that stops. What was lost then is found
+    by its digest and never read as something else.
     """
 
     def __init__(
@@ -93,7 +94,9 @@ class TaskMemoryRuntime:
 
     async def close(self) -> None:
         """End its use; what is stored stays."""
-        self._files = None
+        files, self._files = self._files, None
+        if files is not None:
+            await asyncio.to_thread(files.close)
 
     def store(self, scope: TaskScope) -> ArtifactStore:
         """Give the artifacts of a scope; raises ConfigurationError before ``start``."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from planbench.checkpoints import CheckpointStore, Lease
 
+_DEAD: Final = "dead"
 _STARTED: Final = 19
 """Where /proc/<pid>/stat has the start of the process, counted behind the name (proc(5))."""
 
@@ -34,7 +35,10 @@ def is_gone(owner: str) -> bool:
         return True
     except (PermissionError, OverflowError, OSError):
         return False
-    return bool(parts[2]) and _begun(pid) not in ("", parts[2])  # its number is another's now
+    begun = _begun(pid)
+    return begun == _DEAD or (
+        bool(parts[2]) and begun not in ("", parts[2])
+    )  # or its number is another's now
 
 
 async def take_lease(store: CheckpointStore, run_id: str, owner: str, ttl: float) -> Lease | None:
@@ -63,8 +67,10 @@ def _host() -> str:
 
 
 def _begun(pid: int) -> str:
+    """Give when a process started, in the system's own count; of one that only waits to be reaped, that it is dead."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-        return text.rpartition(")")[2].split()[_STARTED]
+        fields = text.rpartition(")")[2].split()
+        return _DEAD if fields[0] in ("Z", "X") else fields[_STARTED]
     except (OSError, IndexError):  # only Linux tells it
         return ""

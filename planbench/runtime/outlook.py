@@ -83,7 +83,7 @@ def _outlook(
     states: Mapping[str, NodeState],
     way: Continuation,
 ) -> Outlook:
-    again, partly = set(way.reset), set(way.partly)
+    again, partly = set(way.reset), set(way.partly) - way.outdated
     left = total = 0
     calls: dict[str, str] = {}
     for node in plan.nodes:

@@ -134,8 +134,9 @@ def test_words_that_do_not_go_together_are_refused(command, red, words, said):
 
 @pytest.mark.parametrize("name", ["show", "resume"])
 def test_what_is_no_file_of_a_run_is_a_wrong_command(command, project, name):
-    for word, said in (("run_12ab", "is no file of a run"), ("no.planrun", "No such file")):
-        code, _, errors = command(name, word)
+    for word, said in (("run_12ab", "there is no run 'run_12ab'"), ("no.planrun", "No such file")):
+        tools = ["--tools", "own_tools"] if name == "resume" else []
+        code, _, errors = command(name, word, *tools)
         assert code == 2
         assert said in errors
     (project / "bad.planrun").write_bytes(b"PK")

@@ -1,6 +1,7 @@
 """Where a workbench keeps its runs, what it forgets, and what it does without."""
 
 import asyncio
+import itertools
 import os
 import shutil
 import time
@@ -8,7 +9,8 @@ import time
 import pytest
 
 from planbench import Engine, Workbench, load_plan, open_store
-from planbench.errors import ConfigurationError, RunRefused
+from planbench.checkpoints import MemoryStore
+from planbench.errors import ConfigurationError, LeaseLost, RunRefused, StoreError
 from planbench.memory import TaskMemoryRuntime, TaskScope
 from planbench.runtime import PlanRecoveryConfig
 from planbench.runtime import remembering as module
@@ -226,9 +228,67 @@ def test_a_folder_that_is_removed_under_a_kernel_fails_no_run(folder):
     asyncio.run(main())
 
 
-def test_a_store_that_fails_in_mid_run_ends_it_only_where_it_was_asked_for():
-    with pytest.raises(ConfigurationError, match="go_on"):
-        PlanRecoveryConfig(on_store_error="never")  # type: ignore[arg-type]
+class Failing(MemoryStore):
+    """Keeps the first records and fails then."""
+
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
+    def adopt(self, run_id, journal):
+        return False
+
+    async def append(self, run_id, events, lease=None):
+        if any(event.type.endswith("node.finished") for event in events):
+            raise self.error
+        await super().append(run_id, events, lease)
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("error", [StoreError("full"), RuntimeError("odd"), LeaseLost("removed")])
+def test_a_run_goes_on_without_a_record_where_that_is_wanted(durability, error, caplog):
+    class Removed(Failing):
+        async def lease(self, run_id):
+            return None
+
+    async def main():
+        settings = PlanRecoveryConfig(on_store_error="go_on")
+        async with Engine(
+            Removed(error), [give], recovery=settings, durability=durability
+        ) as engine:
+            nodes = [{**NODES[0], "id": f"n{i}"} for i in range(3)]
+            for before, node in itertools.pairwise(nodes):
+                node["depends_on"] = [before["id"]]
+            run = await engine.start(plan(*nodes))
+            await run
+            assert run.status == "completed"
+
+    asyncio.run(main())
+    assert caplog.text.count("no more of run") == 1
+
+
+def test_a_run_that_another_process_has_taken_over_ends_all_the_same():
+    async def main():
+        settings = PlanRecoveryConfig(on_store_error="go_on")
+        async with Engine(
+            Failing(LeaseLost("taken")), [give], recovery=settings, durability="async"
+        ) as engine:
+            again = {**NODES[0], "id": "z", "depends_on": ["a"]}
+            run = await engine.start(plan(NODES[0], again))
+            with pytest.raises(LeaseLost):
+                await run
+            assert run.status in ("interrupted", "completed")
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_not_to_be_kept_leaves_no_results_either(folder):
+    work = load_plan(
+        {"name": "p", "objective": "o", "metadata": {"checkpoint": False}, "nodes": [NODES[0]]}
+    )
+    once(work)
+    assert on_record(folder) == []
+    assert values(folder) == 0
 
 
 # Forgetting
