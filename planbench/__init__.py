@@ -42,7 +42,7 @@ from planbench.plan.model import (
     PlanNode,
     RetryPolicy,
 )
-from planbench.runtime import Engine, Outcome, Run
+from planbench.runtime import Engine, Outcome, PlanRecoveryConfig, Run
 from planbench.tools import Tool, ToolRegistry, ToolResult, tool
 from planbench.validation import ValidationReport, check_plan, validate_plan
 from planbench.workbench import Workbench, get_workbench, run_plan, run_sync
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from planbench.memory.toolkit import WorkingMemoryToolkit
     from planbench.planner import PlanPlanner
     from planbench.runtime.budget import Budget
+    from planbench.runtime.notes import note
     from planbench.runtime.saved_run import SavedRun, open_run
+    from planbench.toolkit import ExecutionPlanToolkit
 
 __version__ = "0.1.0"
 
@@ -67,6 +69,7 @@ __all__ = [
     "Event",
     "ExecutionManifest",
     "ExecutionPlan",
+    "ExecutionPlanToolkit",
     "FacetSpec",
     "ForEach",
     "MemoryStore",
@@ -82,6 +85,7 @@ __all__ = [
     "PlanMetadata",
     "PlanNode",
     "PlanPlanner",
+    "PlanRecoveryConfig",
     "PlanRunManifest",
     "PlanVersion",
     "PlanbenchError",
@@ -125,6 +129,7 @@ __all__ = [
 # what not every process needs is loaded when its name is
 _LATER: Final = {
     "Budget": "planbench.runtime.budget",
+    "ExecutionPlanToolkit": "planbench.toolkit",
     "PlanPlanner": "planbench.planner",
     "SavedRun": "planbench.runtime.saved_run",
     "note": "planbench.runtime.notes",
