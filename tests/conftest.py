@@ -6,6 +6,11 @@ import logging
 import os
 
 import pytest
+from hypothesis import settings
+
+# Machines are noisy: speed is a matter of benchmarks, and no test fails for being slow.
+settings.register_profile("planbench", deadline=None)
+settings.load_profile("planbench")
 
 # No test may leave a journal in the folder that it happens to run in; those about it say where.
 os.environ["PLANBENCH_STORE"] = "memory"
