@@ -26,6 +26,7 @@ from planbench.errors import (
     ToolError,
 )
 from planbench.llm.client import ModelReply
+from planbench.llm.wire import as_utf8
 from planbench.runtime.agent_tools import error_record, recorded_error
 from planbench.runtime.budget import Spend, check_priced
 from planbench.runtime.outcome import Outcome, Usage
@@ -211,7 +212,7 @@ class Agent:
         """
         check_told(kind, data, self.run.state)
         try:
-            plain = orjson.loads(orjson.dumps(data))
+            plain = orjson.loads(orjson.dumps(as_utf8(data)))
         except (TypeError, orjson.JSONEncodeError) as error:
             raise ConfigurationError(f"the data of event {kind!r} is no JSON: {error}") from error
         if not self.transcript.has_told(kind, plain):
@@ -267,7 +268,8 @@ class Agent:
         llm = self._host.llm
         if llm is None:
             raise ConfigurationError(
-                "there is no model to ask", hint="attach one: LLMHandler(client).attach(engine)"
+                "there is no model to ask: LLMHandler(client).attach(engine) gives one",
+                hint='a client may be a name too: LLMHandler("ollama:llama3.2:3b")',
             )
         try:
             self.ledger.check()

@@ -45,14 +45,15 @@ _LONGEST_NAME: Final = 200
 class Agents:
     """The algorithms of one engine by name, and their runs.
 
-    What is registered by hand is kept; an algorithm that came with a run is known for as
-    long as somebody holds it.
+    What is registered by hand is kept. An algorithm that came with a run is known for as
+    long as somebody holds it; once its runs have ended another may have its name.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._kept: dict[str, Algorithm] = {}
         self._met: WeakValueDictionary[str, Algorithm] = WeakValueDictionary()
+        self._at_work: dict[str, list[Algorithm]] = {}
 
     @property
     def llm(self) -> ModelClient | None:
@@ -63,9 +64,10 @@ class Agents:
 
     def register(self, algorithm: Algorithm) -> None:
         """Keep an algorithm and those that it runs as children; raises ConfigurationError."""
-        for one in _family(algorithm):
+        family = list(_family(algorithm))
+        for one in family:
             self._meet(one)
-            self._kept[one.name] = one
+        self._kept.update({one.name: one for one in family})
 
     def known(self, algorithm: Algorithm | str) -> Algorithm:
         """Give an algorithm, found by its name or met now; raises ConfigurationError."""
@@ -77,22 +79,34 @@ class Agents:
                     hint="register it, with its own executors: engine.register(algorithm)",
                 )
             return found
-        for one in _family(algorithm):
+        for one in list(_family(algorithm)):
             self._meet(one)
         return algorithm
 
     def _meet(self, algorithm: Algorithm) -> None:
         name = algorithm.name
-        other = self._kept.get(name) or self._met.get(name)
-        if other is not None and other is not algorithm:
-            raise ConfigurationError(
-                f"two algorithms are named {name!r}: {shown(other)} and {shown(algorithm)}",
-                hint='use one object for both, or give one another name: name="..."',
-            )
+        _check_same(algorithm, self._kept.get(name))
+        for other in self._at_work.get(name, ()):
+            _check_same(algorithm, other)
         try:
             self._met[name] = algorithm
         except TypeError:  # a class with __slots__ that cannot be held weakly
             self._kept[name] = algorithm
+
+    def _busy(self, algorithm: Algorithm, root: asyncio.Task[Any]) -> None:
+        """Hold the names of an algorithm and of its executors until a run has ended."""
+        family = list(_family(algorithm))
+        for one in family:
+            self._at_work.setdefault(one.name, []).append(one)
+
+        def free(_: asyncio.Task[Any]) -> None:
+            for one in family:
+                others = self._at_work[one.name]
+                others.remove(one)
+                if not others:
+                    del self._at_work[one.name]
+
+        root.add_done_callback(free)
 
     # -- runs -------------------------------------------------------------------------
 
@@ -260,6 +274,7 @@ class Agents:
         )
         root = AgentRoot(run, agent, keeper, pools, ledger if own_time else None)
         engine.host(run, root.work(algorithm, inputs), keeper)
+        self._busy(algorithm, run.root)
         return run
 
     def _algorithm_of(self, history: History, work: Algorithm | None) -> Algorithm:
@@ -304,7 +319,11 @@ class Agents:
 
 
 def _family(algorithm: Algorithm) -> Iterator[Algorithm]:
-    """Give an algorithm and all that it runs as children; raises ConfigurationError for what is none."""
+    """Give an algorithm and all that it runs as children; raises ConfigurationError for what is none.
+
+    Two of them with one name are refused as well.
+    """
+    named: dict[str, Algorithm] = {}
     seen: set[int] = set()
     rest = [algorithm]
     while rest:
@@ -322,8 +341,17 @@ def _family(algorithm: Algorithm) -> Iterator[Algorithm]:
             raise ConfigurationError(
                 f"the name of an algorithm is 1 to {_LONGEST_NAME} characters, not {shown(name)}"
             )
+        _check_same(one, named.setdefault(name, one))
         yield one
         rest.extend(getattr(one, "executors", ()))
+
+
+def _check_same(algorithm: Algorithm, other: Algorithm | None) -> None:
+    if other is not None and other is not algorithm:
+        raise ConfigurationError(
+            f"two algorithms are named {algorithm.name!r}: {shown(other)} and {shown(algorithm)}",
+            hint='use one object for both, or give one another name: name="..."',
+        )
 
 
 def _models(algorithm: Algorithm) -> Iterator[str | None]:

@@ -213,7 +213,7 @@ def inherited(
 ) -> list[tuple[str, dict[str, Any]]]:
     """Give the events by which a child takes over what its parent has finished."""
     told: list[tuple[str, dict[str, Any]]] = []
-    again, partly = set(way.reset), set(way.partly)
+    again, partly = set(way.reset), set(way.partly) - way.outdated
     for node in plan.nodes:
         state = history.state.nodes.get(node.id)
         if state is None or (node.id in again and node.id not in partly):

@@ -222,7 +222,7 @@ class Delegate:
         node.written = orjson.dumps([tool.name, written, node.written.decode()])
         digest = sched.values.digest(node, kwargs, None)
         if tool.wants_idempotency_key:
-            kwargs["idempotency_key"] = f"{sched.run.run_id}:{node.id}"
+            kwargs["idempotency_key"] = sched.run.call_key(node.id)
         told = {"node_id": node.id, "tool": tool.name, "args": written, "digest": digest}
         sched.run.emit(ev.TOOL_CALLED, told)
         return Chosen(node, kwargs)

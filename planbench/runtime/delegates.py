@@ -81,7 +81,8 @@ class Delegates:
                 "delegate_not_configured",
                 f"node {node_id!r} is a delegate, and no delegate model is configured",
                 node_id=node_id,
-                hint='give one: delegate_llm="ollama:<model>"',
+                hint='give one: delegate_llm="ollama:<model>", --delegate ollama:<model>, '
+                'or %config PlanMagics.delegate = "ollama:<model>"',
             )
         check_priced(run.budget, llm, iter([None]))
         return Asking(llm, Ledger(run.budget, run.state.spent, run.state.seconds_before))

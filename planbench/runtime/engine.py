@@ -26,7 +26,7 @@ from planbench.runtime.results import observe_results
 from planbench.runtime.run import Run
 from planbench.runtime.scheduler import Scheduler
 from planbench.runtime.secrets import open_secrets
-from planbench.runtime.settings import PlanRecoveryConfig, durability_of, durable_values_of
+from planbench.runtime.settings import durability_of, durable_values_of, recovery_of, scope_of
 from planbench.tools import ToolRegistry
 from planbench.validation import patterns_of, registry_of, secrets_of
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from planbench.runtime.compiled import CompiledPlan
     from planbench.runtime.history import History
     from planbench.runtime.restore import Resumed, Source
-    from planbench.runtime.settings import Durability, DurableValues
+    from planbench.runtime.settings import Durability, DurableValues, PlanRecoveryConfig
 
 FOR_EVER: Final = 1e9
 """Seconds of a lease in a store that ends with the process."""
@@ -94,10 +94,10 @@ class Engine:
             )
         self.allowed_tools = patterns_of(allowed_tools)
         self.env = secrets_of(env)
-        self.recovery = PlanRecoveryConfig() if recovery is None else recovery
+        self.recovery = recovery_of(recovery)
         self.durability = durability_of(durability)
         self.durable_values = durable_values_of(durable_values)
-        self.scope = scope
+        self.scope = scope_of(scope)
         self.llm: ModelClient | None = None
         self.delegates = Delegates(delegate_llm)
 
@@ -163,13 +163,12 @@ class Engine:
 
     async def close(self) -> None:
         """Cancel what is live, wait until that is recorded, and close what the engine owns."""
-        live = list(self._live.values())
-        for run in live:
-            run.cancel()
-        if live:
+        while live := list(self._live.values()):  # what ends may start others meanwhile
+            for run in live:
+                run.cancel()
             await asyncio.wait([run.root for run in live])
             await asyncio.sleep(0)  # lets those that never took a step begin to close
-        if self._closing:
+        while self._closing:
             await asyncio.wait(self._closing)
         await self.delegates.close()
         if self._owns_runtime and self._runtime is not None:
@@ -408,8 +407,14 @@ class Engine:
 
 
 def _runtime_of(given: TaskMemoryRuntime | str | None) -> TaskMemoryRuntime | None:
-    if not isinstance(given, str):
-        return given
+    if given is None:
+        return None
     from planbench.memory.scope import TaskMemoryRuntime  # noqa: PLC0415 - opens fsspec, which few runs need
 
+    if isinstance(given, TaskMemoryRuntime):
+        return given
+    if not isinstance(given, str):
+        raise ConfigurationError(
+            f"task_memory_runtime is a TaskMemoryRuntime or its URL, not {shown(given)}"
+        )
     return TaskMemoryRuntime(given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
 from planbench.memory.entries import Entry
@@ -14,10 +14,10 @@ from planbench.plan.placeholders import Scope
 from planbench.runtime import output
 from planbench.runtime.digests import digest_of
 from planbench.runtime.dispatch import BLOCKED
-from planbench.runtime.node import error_text, first_step
+from planbench.runtime.node import error_text, first_step, opened
 from planbench.runtime.output import as_utf8, place
-from planbench.runtime.room import LARGE
-from planbench.runtime.spread import MAX_KEY, check_key, given, name_artifact, tolerated
+from planbench.runtime.spread import MAX_KEY, Call, check_key, given, name_artifact, tolerated
+from planbench.runtime.takeover import Earlier, is_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
@@ -32,13 +32,6 @@ DIGESTED: Final = 262_144
 """Bytes of an average item up to which calls get a digest, and can be reused."""
 
 
-class _Call(NamedTuple):
-    item: int
-    key: str
-    digest: str | None
-    began: float
-
-
 class FanOut:
     """The items of one node: what is next, who is at work, what came out."""
 
@@ -47,6 +40,7 @@ class FanOut:
         "_careful",
         "_context",
         "_digests",
+        "_earlier",
         "_emit",
         "_held",
         "_identity",
@@ -107,8 +101,13 @@ class FanOut:
         self._mine = sched.memory.start_items(node.id)
         self._careful = sched.recorded or sched.room is not None
         self._kept = 0
+        self._earlier: Earlier | None = None
         if sched.takeover is not None:
-            self._kept = self._take_up(sched.takeover.items(node.id))
+            kept = sched.takeover.items(node.id)
+            if node.id not in sched.takeover.anew:
+                self._kept = self._take_up(kept)
+            elif each.skip_existing:
+                self._earlier = Earlier(kept)
 
     def _take_up(self, kept: KeptItems) -> int:
         """Let items that gave a value before the run was continued stand; gives how many."""
@@ -152,7 +151,8 @@ class FanOut:
                     continue
                 scope.item = item = self.items[index]
                 if self._careful and isinstance(item, Entry):
-                    scope.item = await self._read(item)
+                    sched.relay()
+                    scope.item = await sched.values.item(item)
                 scope.index = index
                 pending = self._begin(index, scope, now)
                 if pending is not None:
@@ -184,14 +184,6 @@ class FanOut:
     def _stored(self) -> int:
         return sum(entry is not None for entry in self.entries)
 
-    async def _read(self, entry: Entry) -> Any:
-        """Read an item that is another node's result, off the loop where it was spilled and is large."""
-        sched = self._sched
-        if entry.spilled and entry.nbytes > LARGE:
-            sched.relay()
-            return await sched.pools.aside(entry.view)
-        return entry.view()
-
     def _lost(self) -> bool:
         """Whether items were called that neither gave a value nor failed."""
         return self.failed + self._stored() < self.total
@@ -218,16 +210,15 @@ class FanOut:
             self._written[key] = node.id
             args = node.resolve(scope)
             digest = digest_of(args) if self._plain_digests else self._digest(args, scope)
-            if self._may_reuse and (entry := self._known(key, digest)) is not None:
-                if self._merger is not None or self._careful:
-                    return self._end_reuse(_Call(index, key, digest, began), entry)
-                self._reuse(index, entry, digest, None)
-                return None
+            if self._may_reuse or self._earlier is not None:
+                answered, pending = self._answer(Call(index, key, digest, began, reused=True))
+                if answered:
+                    return pending
             kwargs = node.validate(args)
             if node.wants_key:
-                kwargs["idempotency_key"] = f"{sched.run.run_id}:{node.id}:{index}"
+                kwargs["idempotency_key"] = sched.run.call_key(node.id, index)
             if not node.simple:
-                call = _Call(index, key, digest, began)
+                call = Call(index, key, digest, began)
                 return self._end(call, sched.caller.call(node, kwargs, index))
             context = self._context.copy() if not output.noting else self._noting(index)
             work, value = context.run(first_step, node.function, kwargs)
@@ -235,21 +226,22 @@ class FanOut:
             if took > BLOCKED:
                 sched.caller.held(node, took)
             if work is not None:
-                call = _Call(index, key, digest, began)
+                call = Call(index, key, digest, began)
                 return self._end(call, sched.caller.go_on(node, context, work, value))
+            value = opened(value)
             nbytes = measure(value)
             if nbytes is None or self._merger is not None or self._careful:
-                return self._end(_Call(index, key, digest, began), given(value))
+                return self._end(Call(index, key, digest, began), given(value))
             self._store(index, key, digest, took, value, nbytes, None)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
-            self._lose(_Call(index, key, None, began), error, called=kwargs is not None)
+            self._lose(Call(index, key, None, began), error, called=kwargs is not None)
         return None
 
-    async def _end(self, call: _Call, pending: Awaitable[Any]) -> None:
+    async def _end(self, call: Call, pending: Awaitable[Any]) -> None:
         sched = self._sched
         try:
             sched.relay()
-            value = await pending
+            value = opened(await pending)
             nbytes = measure(value)
             if nbytes is None:
                 sched.relay()
@@ -262,8 +254,9 @@ class FanOut:
             if sched.recorded:
                 sched.relay()
                 artifact = await sched.values.persist(value, nbytes)
-            index, key, digest, began = call
-            self._store(index, key, digest, monotonic() - began, value, nbytes, facets, artifact)
+            index, key, digest, began, reused = call
+            took = None if reused else monotonic() - began
+            self._store(index, key, digest, took, value, nbytes, facets, artifact)
             if sched.room is not None:
                 del value
                 await sched.room.make()
@@ -272,14 +265,14 @@ class FanOut:
                 raise
             self._lose(call, error, called=True)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
-            self._lose(call, error, called=True)
+            self._lose(call, error, called=not call.reused)
 
     def _store(
         self,
         index: int,
         key: str,
         digest: str | None,
-        seconds: float,
+        seconds: float | None,
         value: Any,
         nbytes: int,
         facets: dict[str, Any] | None,
@@ -289,17 +282,31 @@ class FanOut:
         entry = sched.memory.put_item(
             key, value, node.id, node.tool_name, index, nbytes, digest, self._identity, self._mine
         )
+        self._tell(index, entry, digest, seconds, facets, artifact)
+
+    def _tell(
+        self,
+        index: int,
+        entry: Entry,
+        digest: str | None,
+        seconds: float | None,
+        facets: dict[str, Any] | None,
+        artifact: dict[str, Any] | None,
+    ) -> None:
         self.entries[index] = entry
         data = {
-            "node_id": node.id,
+            "node_id": self.node.id,
             "index": index,
-            "key": key,
+            "key": entry.key,
             "version": entry.version,
-            "bytes": nbytes,
+            "bytes": entry.nbytes,
             "digest": digest,
-            "seconds": seconds,
         }
-        if sched.values.recorded:
+        if seconds is None:  # an equal call gave it before
+            data["reused"] = True
+        else:
+            data["seconds"] = seconds
+        if self._sched.values.recorded:
             name_artifact(data, entry, artifact)
         if facets is not None and self._merger is not None:
             data["facets"] = facets
@@ -313,14 +320,20 @@ class FanOut:
             return digest_of(args)
         return self._sched.values.digest(self.node, args, [scope.item, scope.index])
 
-    def _known(self, key: str, digest: str | None) -> Entry | None:
-        """Give what the same code gave for equal arguments, if the memory still holds it."""
-        entry = self._sched.memory.peek(key)
-        if entry is None or digest is None or entry.digest != digest:
-            return None
-        return entry if entry.fingerprint == self._identity else None
+    def _answer(self, call: Call) -> tuple[bool, Coroutine[Any, Any, None] | None]:
+        """Answer a call with what an equal one gave; gives whether, and what is left to await."""
+        entry = None if self._earlier is None else self._earlier.take(call.digest)
+        if entry is not None:
+            return True, self._end(call, self._sched.values.item(entry))
+        entry = self._sched.memory.peek(call.key) if self._may_reuse else None
+        if entry is None or not is_answer(entry, call.digest, self._identity):
+            return False, None
+        if self._merger is not None or self._careful:
+            return True, self._end_reuse(call, entry)
+        self._reuse(call.item, entry, call.digest, None)
+        return True, None
 
-    async def _end_reuse(self, call: _Call, entry: Entry) -> None:
+    async def _end_reuse(self, call: Call, entry: Entry) -> None:
         sched = self._sched
         try:
             sched.relay()
@@ -340,26 +353,10 @@ class FanOut:
         facets: dict[str, Any] | None,
         artifact: dict[str, Any] | None = None,
     ) -> None:
-        sched, node = self._sched, self.node
-        self.entries[index] = entry
-        sched.memory.reuse(entry, node.id, index, self._mine)
-        data = {
-            "node_id": node.id,
-            "index": index,
-            "key": entry.key,
-            "version": entry.version,
-            "bytes": entry.nbytes,
-            "digest": digest,
-            "reused": True,
-        }
-        if sched.values.recorded:
-            name_artifact(data, entry, artifact)
-        if facets is not None and self._merger is not None:
-            data["facets"] = facets
-            self._merger.add(index, facets)
-        self._emit(ev.ITEM_FINISHED, data)
+        self._sched.memory.reuse(entry, self.node.id, index, self._mine)
+        self._tell(index, entry, digest, None, facets, artifact)
 
-    def _lose(self, call: _Call, error: BaseException, *, called: bool) -> None:
+    def _lose(self, call: Call, error: BaseException, *, called: bool) -> None:
         each = self.node.node.for_each
         assert each is not None
         index, key = call.item, call.key
@@ -402,7 +399,9 @@ class FanOut:
         self.items = []
         if sched.room is not None:
             sched.room.give_back(self._held)
-        if sched.takeover is not None and self._stored() > self._kept:
+        if sched.takeover is not None and (
+            node.id in sched.takeover.anew or self._stored() > self._kept
+        ):
             sched.takeover.fresh.add(node.id)
         data: dict[str, Any] = {"node_id": node.id}
         if self._merger is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -33,12 +34,16 @@ _SAME_ITEMS: Final = {"source", "select", "alias", "max_items"}
 class NodeRecord:
     """What one node stored: the record of its own result, and those of its items by index.
 
-    ``chosen`` is the record of the call that the model of a delegate chose.
+    ``chosen`` is the record of the call that the model of a delegate chose. ``began`` is the
+    ``seq`` at which the node last looked at what it reads, ``stored`` that of the last new
+    value or skip of its own; 0 where neither was yet.
     """
 
-    __slots__ = ("chosen", "finished", "items")
+    __slots__ = ("began", "chosen", "finished", "items", "stored")
 
-    def __init__(self) -> None:
+    def __init__(self, began: int = 0, stored: int = 0) -> None:
+        self.began = began
+        self.stored = stored
         self.chosen: dict[str, Any] | None = None
         self.finished: dict[str, Any] | None = None
         self.items: dict[int, dict[str, Any]] = {}
@@ -107,21 +112,37 @@ class History:
         match event.type:
             case ev.NODE_STARTED:
                 record = self.nodes[data["node_id"]]
-                if record.finished is not None:
-                    self.nodes[data["node_id"]] = NodeRecord()
+                if record.finished is not None or "anew" in data:
+                    self.nodes[data["node_id"]] = record = NodeRecord(stored=event.seq)
+                record.began = event.seq
             case ev.TOOL_CALLED if "node_id" in data:
                 self.nodes[data["node_id"]].chosen = data
             case ev.NODE_FINISHED:
-                self.nodes[data["node_id"]].finished = data
+                record = self.nodes[data["node_id"]]
+                record.finished = data
+                _note(record, event, stores="key" in data)
             case ev.ITEM_FINISHED:
-                self.nodes[data["node_id"]].items[data["index"]] = data
+                record = self.nodes[data["node_id"]]
+                record.items[data["index"]] = data
+                _note(record, event, stores=True)
+            case ev.NODE_SKIPPED:
+                self.nodes[data["node_id"]] = record = NodeRecord(event.seq)
+                _note(record, event, stores=True)
             case ev.RUN_CONTINUED:
                 partly = set(data["partly"])
                 for node_id in data["reset"]:
-                    again = NodeRecord()
+                    before = self.nodes[node_id]
+                    again = NodeRecord(before.began, before.stored)
                     if node_id in partly:
-                        again.items = self.nodes[node_id].items
+                        again.items = before.items
                     self.nodes[node_id] = again
+
+
+def _note(record: NodeRecord, event: Event, *, stores: bool) -> None:
+    if "kept" in event.data:  # a child took it over from its parent
+        record.began = record.began or event.seq
+    elif stores:
+        record.stored = event.seq
 
 
 class Continuation(NamedTuple):
@@ -129,7 +150,9 @@ class Continuation(NamedTuple):
 
     ``reset`` names those that run, ``partly`` those among them whose stored items stay.
     ``watched`` names the nodes that have ended and run again if one of those that they
-    read, which are given with each, stores something new. ``reruns`` lists what had
+    read, which are given with each, stores something new; ``doubtful`` likewise those that
+    run in any case, and begin anew then. Those in ``outdated`` begin anew for certain:
+    their record is of what they read before. ``reruns`` lists what had
     ended and will be called again, since it, or what it reads, is another now; who reads
     a fan-out whose failed items are tried again is not among them, as these may fail again.
     """
@@ -138,6 +161,8 @@ class Continuation(NamedTuple):
     partly: list[str]
     watched: dict[str, frozenset[str]]
     reruns: list[str]
+    doubtful: dict[str, frozenset[str]]
+    outdated: frozenset[str]
 
 
 def continuation(
@@ -146,16 +171,20 @@ def continuation(
     changed: AbstractSet[str],
     *,
     again: bool = True,
+    records: Mapping[str, NodeRecord] = MappingProxyType({}),
 ) -> Continuation:
     """Work out what is to run of a plan whose nodes ended as ``states`` tell.
 
     ``changed`` names the nodes that do something else now: their tool or text is another.
     With ``again`` the failed items of a fan-out that gave the others are tried again.
+    ``records`` are those of the nodes, where they are known.
     """
     reset: list[str] = []
     partly: list[str] = []
     reruns: list[str] = []
     watched: dict[str, frozenset[str]] = {}
+    doubtful: dict[str, frozenset[str]] = {}
+    outdated = _outdated(plan, records)
     moving: set[str] = set()
     certain: set[str] = set()
     nodes = {node.id: node for node in plan.nodes}
@@ -164,24 +193,41 @@ def continuation(
         state = states.get(node.id)
         ended = state is not None and state.status in KEPT
         is_changed = node.id in changed
-        if not ended or is_changed or (again and state is not None and state.failed):
+        reads = moving.intersection(_reads(node)) if moving else None
+        is_old = node.id in outdated
+        tried = again and state is not None and state.failed
+        if not ended or is_changed or is_old or tried:
             reset.append(node.id)
             if state is not None and state.item_keys and not is_changed:
                 partly.append(node.id)
-            if ended:
-                moving.add(node.id)
-                if is_changed:
-                    certain.add(node.id)
-                    reruns.append(node.id)
+            if reads and node.id in records and records[node.id].began:
+                doubtful[node.id] = frozenset(reads)
+            moving.add(node.id)
+            if ended and (is_changed or is_old):
+                certain.add(node.id)
+                reruns.append(node.id)
             continue
-        reads = moving.intersection(_reads(node)) if moving else None
         if reads:
             watched[node.id] = frozenset(reads)
             moving.add(node.id)
             if certain & reads:
                 certain.add(node.id)
                 reruns.append(node.id)
-    return Continuation(reset, partly, watched, reruns)
+    return Continuation(reset, partly, watched, reruns, doubtful, frozenset(outdated))
+
+
+def _outdated(plan: ExecutionPlan, records: Mapping[str, NodeRecord]) -> set[str]:
+    """Name the nodes whose record is older than that of a node which they read.
+
+    So it is where a run ended between a new result and those that were to read it.
+    """
+    stored = {node_id: record.stored for node_id, record in records.items() if record.stored}
+    found = set()
+    for node in plan.nodes:
+        began = records[node.id].began if node.id in records else 0
+        if began and any(stored.get(read, 0) > began for read in _reads(node)):
+            found.add(node.id)
+    return found
 
 
 def _reads(node: PlanNode) -> list[str]:

@@ -30,7 +30,8 @@ def items_table(events: Iterable[Event], node_id: str) -> pd.DataFrame:
             continue
         match event.type:
             case ev.NODE_STARTED:  # the items that a continued run keeps are told again or stand
-                rows = {i: row for i, row in rows.items() if row["status"] != "failed"}
+                stand = {i: row for i, row in rows.items() if row["status"] != "failed"}
+                rows = {} if "anew" in data else stand
             case ev.ITEM_FINISHED:
                 status = "reused" if "reused" in data else "ok"
                 rows[data["index"]] = _row(data, status, data["bytes"])

@@ -8,10 +8,12 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
+from planbench.errors import ToolError
 from planbench.runtime import output
 from planbench.runtime.dispatch import BLOCKED, resume_in, settle
 from planbench.runtime.output import as_utf8, keep, place, release
 from planbench.runtime.standing import MAX_ERROR_LENGTH
+from planbench.tools import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,6 +55,15 @@ def error_text(
     if len(text) > MAX_ERROR_LENGTH:
         text = text[: MAX_ERROR_LENGTH - 3] + "..."
     return as_utf8(text)
+
+
+def opened(value: Any) -> Any:
+    """Give what a tool made for agents answered; raises ToolError for an answer that is an error."""
+    if type(value) is not ToolResult:
+        return value
+    if value.success:
+        return value.result
+    raise ToolError(f"{value.error_code}: {value.error}")
 
 
 def _is_cancelled() -> bool:
@@ -123,7 +134,7 @@ class Caller:
         attempt = 1
         while True:
             try:
-                return await self._once(node, kwargs, index)
+                return opened(await self._once(node, kwargs, index))
             except asyncio.CancelledError:
                 raise
             except Exception as error:

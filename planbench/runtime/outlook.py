@@ -45,9 +45,9 @@ class Outlook(NamedTuple):
     def text(self) -> str:
         """Say what will be called, a line for each kind of reason."""
         said = [f"{name} ({what})" if what else name for name, what in self.calls.items()]
-        lines = [
-            f"run {self.run_id} of plan {self.plan.name!r} is {self.status}: {self.calls_left}"
-        ]
+        head = f"run {self.run_id} of plan {self.plan.name!r} is {self.status}"
+        # the steps of an agent are known when it has made them
+        lines = [f"{head}: {self.calls_left}" if self.total else head]
         if said:
             lines.append(f"to be called: {_listed(said)}")
         if self.again:

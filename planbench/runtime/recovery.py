@@ -113,6 +113,10 @@ class Recovery:
         history = await self.newest(run_id)
         if await self._is_interrupted(history):
             history.state.status = "interrupted"
+        try:
+            self.check_host(history)
+        except RunRefused as refusal:
+            history.state.refusal = f"{refusal.code}: {refusal.message}"
         return history
 
     async def _is_interrupted(self, history: History) -> bool:
@@ -274,7 +278,7 @@ class Recovery:
             tool = registry.get(name or "")
             if tool is not None and before.get(tool.name) not in (None, tool.fingerprint):
                 changed.add(node.id)
-        return continuation(states, plan, changed, again=again)
+        return continuation(states, plan, changed, again=again, records=history.nodes)
 
     def restorer(self, history: History) -> Restorer:
         """Give what puts the values of this engine's own runs back."""

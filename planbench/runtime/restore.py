@@ -34,11 +34,11 @@ class Keeping(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """What a continued run starts from: bodies by node, items of nodes that run partly, what is watched."""
+    """What a continued run starts from: bodies by node, items of fan-outs that may run, what is to be done."""
 
     bodies: dict[str, Entry | list[Entry | None]]
-    partly: dict[str, KeptItems]
-    watched: dict[str, frozenset[str]]
+    items: dict[str, KeptItems]
+    way: Continuation
 
 
 class _Wanted(NamedTuple):
@@ -195,7 +195,7 @@ class Restorer:
 
     def _arranged(self, way: Continuation, held: list[tuple[_Wanted, Entry | None]]) -> Resumed:
         bodies: dict[str, Entry | list[Entry | None]] = {}
-        partly: dict[str, KeptItems] = {node_id: {} for node_id in way.partly}
+        items: dict[str, KeptItems] = {node_id: {} for node_id in way.partly}
         for node in self._history.state.nodes.values():
             if node.total is not None and node.node_id not in way.reset and node.ended:
                 bodies[node.node_id] = [None] * node.total
@@ -203,11 +203,12 @@ class Restorer:
             assert entry is not None
             if one.item is None:
                 bodies[one.node] = entry
-            elif one.node in partly:
-                partly[one.node][one.item] = (entry, one.data)
-            else:
+                continue
+            if one.node in bodies:
                 bodies[one.node][one.item] = entry  # type: ignore[index]  # a list, made above
-        return Resumed(bodies, partly, way.watched)
+            if one.node not in bodies or one.node in way.watched:
+                items.setdefault(one.node, {})[one.item] = (entry, one.data)
+        return Resumed(bodies, items, way)
 
     def _unavailable(self, one: _Wanted, why: str) -> RunRefused:
         return RunRefused(

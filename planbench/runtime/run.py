@@ -289,6 +289,15 @@ class Run:
             self._grown.set()
             self._grown = None
 
+    def call_key(self, node_id: str, index: int | None = None) -> str:
+        """Name a call for a service that makes each once: the same over attempts and resumes.
+
+        A node that begins anew, since what it reads is another, makes other calls.
+        """
+        place = node_id if index is None else f"{node_id}:{index}"
+        rounds = self.state.nodes[node_id].rounds
+        return f"{self.run_id}:{place}#{rounds}" if rounds else f"{self.run_id}:{place}"
+
     @property
     def root(self) -> asyncio.Task[None]:
         """The task that everything of the run is below."""
@@ -331,7 +340,8 @@ def _retrieve(task: asyncio.Task[None]) -> None:
 
 def failure_text(plan: ExecutionPlan, state: RunState, limit: int = 5) -> str:
     """Name the red nodes, their tools and causes, the first ``limit`` of them."""
-    tools = {node.id: node.tool or "a delegate" for node in plan.nodes}
+    chooses = "a delegate" if state.agent is None else "a step"
+    tools = {node.id: node.tool or chooses for node in plan.nodes}
     red = [n for n in state.nodes.values() if n.status in ("error", "cancelled")]
     lost = [n for n in state.nodes.values() if n.status == "partial"]
     blocked = [n.node_id for n in state.nodes.values() if n.status == "blocked"]
@@ -356,7 +366,8 @@ def _share(node: NodeState) -> str:
 def _cause(node: NodeState) -> str:
     """The first error, and of a fan-out that failed as a whole the first of its items too."""
     if not node.errors:
-        return node.reason or "no reason recorded"
+        counted = "only counted, as on_item_error: skip says"
+        return node.reason or (counted if node.failed else "no reason recorded")
     first = node.errors[0]
     item = next((error for error in node.errors if error.startswith("[")), first)
     return first if item is first else f"{first}; {item}"

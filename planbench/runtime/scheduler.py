@@ -21,7 +21,7 @@ from planbench.plan.placeholders import Scope
 from planbench.runtime.budget import time_limit
 from planbench.runtime.conditions import Conditions, Refused
 from planbench.runtime.dispatch import BLOCKED, Pools
-from planbench.runtime.node import Caller, error_text, first_step_at, printed
+from planbench.runtime.node import Caller, error_text, first_step_at, opened, printed
 from planbench.runtime.opening import Opening
 from planbench.runtime.output import Prints
 from planbench.runtime.results import forgotten
@@ -336,6 +336,7 @@ class Scheduler:
             else:
                 self.relay()
                 value = await self.caller.call(node, kwargs)
+            value = opened(value)
             nbytes = measure(value)
             if nbytes is None:
                 self.relay()

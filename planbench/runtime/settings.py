@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from planbench.errors import ConfigurationError
 from planbench.plan.source import shown
+
+if TYPE_CHECKING:
+    from planbench.memory.scope import TaskScope
 
 Durability = Literal["sync", "async", "exit"]
 DurableValues = Literal["require", "best_effort"]
@@ -60,6 +63,26 @@ class PlanRecoveryConfig:
         if not _is_seconds(seconds):
             raise _wrong(LEASE_VARIABLE, said, "seconds above 0")
         return seconds
+
+
+def recovery_of(given: object) -> PlanRecoveryConfig:
+    """Give the settings as they are, or the defaults; raises ConfigurationError for anything else."""
+    if given is None:
+        return PlanRecoveryConfig()
+    if not isinstance(given, PlanRecoveryConfig):
+        raise _wrong("recovery", given, "a PlanRecoveryConfig(...)")
+    return given
+
+
+def scope_of(given: object) -> TaskScope | None:
+    """Give a scope as it is; raises ConfigurationError for what is none."""
+    if given is None:
+        return None
+    from planbench.memory.scope import TaskScope  # noqa: PLC0415 - opens fsspec, which few runs need
+
+    if not isinstance(given, TaskScope):
+        raise _wrong("scope", given, 'a TaskScope("my-team")')
+    return given
 
 
 def durable_values_of(value: object) -> DurableValues:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench.plan.shapes import is_frame
 from planbench.runtime.output import as_utf8
@@ -72,6 +72,16 @@ def name_artifact(data: dict[str, Any], entry: Entry, artifact: dict[str, Any] |
     data["artifact_id"] = entry.artifact_id
     if artifact is not None:
         data["artifact"] = artifact
+
+
+class Call(NamedTuple):
+    """One call of a fan-out: which item, where its value goes, what it is asked, since when."""
+
+    item: int
+    key: str
+    digest: str | None
+    began: float
+    reused: bool = False
 
 
 async def given(value: Any) -> Any:

@@ -30,7 +30,8 @@ class NodeState:
     ``status`` is waiting, running, ok, partial, error, blocked, skipped or cancelled.
     ``notes`` are the facts that the tool of a plain node attached to its call.
     ``total`` is None for a node that makes one call, and until a fan-out is opened.
-    ``chosen`` is the tool that the model of a delegate chose.
+    ``chosen`` is the tool that the model of a delegate chose. ``rounds`` counts how often it
+    began anew, since what it reads was another; ``lost`` names the items whose errors it has.
     """
 
     # Defaults of the class, so that making the state of a node stores nothing but its id.
@@ -51,6 +52,8 @@ class NodeState:
     output: str = ""
     warnings: Sequence[str] = ()
     chosen: str | None = None
+    rounds: int = 0
+    lost: Sequence[int] = ()
     notes: Mapping[str, Any] = _NO_FACETS
 
     def __init__(self, node_id: str) -> None:
@@ -60,6 +63,8 @@ class NodeState:
         """Give the state of a node that is to run again, with the items that gave a value or none."""
         again = NodeState(self.node_id)
         again.output = self.output
+        if self.rounds:
+            again.rounds = self.rounds
         if keep_items and self.item_keys:
             again.item_keys = dict(self.item_keys)
             again.done, again.reused, again.nbytes = self.done, self.reused, self.nbytes

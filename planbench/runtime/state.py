@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from typing import TYPE_CHECKING, Final
 
 from planbench import events as ev
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 
 class RunState:
-    """How a whole run stands; changed by ``apply`` alone, one event after the other."""
+    """How a whole run stands; changed by ``apply`` alone, one event after the other.
+
+    ``refusal`` says why the host that reads a run back cannot continue it.
+    """
 
     def __init__(self, node_ids: Iterable[str] = ()) -> None:
         self.run_id = ""
@@ -43,6 +47,7 @@ class RunState:
         self.reason: str | None = None
         self.code: str | None = None
         self.lineage = Lineage()
+        self.refusal: str | None = None
         self.seconds_before = 0.0
         self.agent: agent_state.AgentState | None = None
 
@@ -70,6 +75,16 @@ class RunState:
         if "partial" not in statuses and not statuses & FAILED:
             return "completed"
         return "partial" if statuses & {"ok", "partial", "skipped"} else "failed"
+
+    @property
+    def _resumable(self) -> bool:
+        return self.lineage.checkpoint and self.status in RESUMABLE
+
+    def _recovery_reason(self) -> str | None:
+        """Say why this host cannot go on with a run that can be continued, else how it ended."""
+        if self._resumable and self.refusal is not None:
+            return self.refusal
+        return self.reason if self.code is None else f"{self.code}: {self.reason}"
 
     def _usage(self) -> dict[str, float]:
         """Count the tool calls of a plan, and what its delegates asked; no cost where one has no price."""
@@ -119,8 +134,8 @@ class RunState:
             checkpoint_enabled=lineage.checkpoint,
             artifact_mode=lineage.artifact_mode,
             resume_level=lineage.resume_level,
-            resumable=lineage.checkpoint and self.status in RESUMABLE,
-            recovery_reason=self.reason if self.code is None else f"{self.code}: {self.reason}",
+            resumable=self._resumable and self.refusal is None,
+            recovery_reason=self._recovery_reason(),
             repair_attempts_used=lineage.repairs,
             max_repair_rounds=lineage.max_repairs,
             active_child_run_id=lineage.child,
@@ -201,8 +216,9 @@ def _run_ended(state: RunState, event: Event) -> None:
 
 def _node_started(state: RunState, event: Event) -> None:
     node = state.nodes[event.data["node_id"]]
-    if node.finished is not None:  # what it read has changed since it ended
+    if node.finished is not None or "anew" in event.data:  # what it read has changed
         node = _reopen(state, node)
+        node.rounds += 1
     node.status = "running"
     node.started = event.timestamp
     if "total" in event.data:
@@ -210,8 +226,9 @@ def _node_started(state: RunState, event: Event) -> None:
 
 
 def _reopen(state: RunState, node: NodeState) -> NodeState:
-    state.nodes_done -= 1
-    state.lineage.reruns[node.node_id] = None
+    state.nodes_done -= node.ended
+    if node.ended or node.item_keys:
+        state.lineage.reruns[node.node_id] = None
     state.nodes[node.node_id] = again = node.reopened(keep_items=False)
     return again
 
@@ -257,7 +274,7 @@ def _node_failed(state: RunState, event: Event) -> None:
 
 def _node_skipped(state: RunState, event: Event) -> None:
     node = state.nodes[event.data["node_id"]]
-    if node.finished is not None:
+    if node.finished is not None or node.item_keys:
         node = _reopen(state, node)
     node.status = "skipped"
     node.finished = event.timestamp
@@ -299,8 +316,13 @@ def _item_failed(state: RunState, event: Event) -> None:
     node = state.nodes[event.data["node_id"]]
     node.failed += 1
     state.calls += event.data.get("calls", 1)
-    if "error" in event.data and len(node.errors) < MAX_ERRORS:
-        node.errors = [*node.errors, event.data["error"]]
+    if "error" in event.data:  # those of the first items, whichever of them fails first
+        index = event.data["index"]
+        place = bisect(node.lost, index)
+        if place < MAX_ERRORS:
+            before, after = node.errors[:place], node.errors[place : MAX_ERRORS - 1]
+            node.errors = [*before, event.data["error"], *after]
+            node.lost = [*node.lost[:place], index, *node.lost[place : MAX_ERRORS - 1]]
 
 
 def _node_retried(state: RunState, event: Event) -> None:

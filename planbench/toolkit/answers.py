@@ -73,6 +73,15 @@ def standing(state: RunState) -> dict[str, Any]:
     }
 
 
+def asked(run_id: str, answer: ToolResult) -> ToolResult:
+    """Name the child in an answer about it that was given for its parent."""
+    found = answer.result
+    if not found or found.get("run_id") in (None, run_id):
+        return answer
+    told = {**found, "active_child_run_id": found["run_id"]}
+    return answer.model_copy(update={"result": told})
+
+
 def issues_of(report: ValidationReport) -> list[dict[str, Any]]:
     """Give the issues of a report as JSON."""
     return [issue.model_dump(mode="json") for issue in report.issues]

@@ -8,17 +8,23 @@ from planbench.errors import ModelError, PlanAuthoringError
 from planbench.planner import PlanPlanner
 from planbench.toolkit.acquisition import Acquired
 from planbench.toolkit.answers import Refusal, issues_of
+from planbench.validation import patterns_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from planbench.plan.model import ExecutionPlan
     from planbench.runtime import Repairable
-    from planbench.tools import ToolRegistry
+    from planbench.tools import Tool, ToolRegistry
 
 
 class Authoring:
-    """Asks the planning model; ``planner`` is a PlanPlanner, or what ``client_of`` takes."""
+    """Asks the planning model; ``planner`` is a PlanPlanner, or what ``client_of`` takes.
+
+    The tools of a plan toolkit itself are not offered to it, unless ``allowed_tools`` names
+    them: an agent's registry holds them beside its other tools, and a plan that has plans
+    written while it runs would ask a model in the middle of a run.
+    """
 
     def __init__(
         self,
@@ -27,6 +33,7 @@ class Authoring:
         allowed_tools: Collection[str] | None,
         env: Mapping[str, Collection[str]] | None,
     ) -> None:
+        self._named = frozenset(patterns_of(allowed_tools) or ())
         self._planner: PlanPlanner = (
             planner
             if isinstance(planner, PlanPlanner)
@@ -36,7 +43,7 @@ class Authoring:
     async def write(self, objective: str) -> Acquired:
         """Have a plan written, with at most one correction; raises Refusal where none came of it."""
         try:
-            authored = await self._planner.author(objective)
+            authored = await self._planner.author(objective, tools=self._offered(), runs_as_is=True)
         except PlanAuthoringError as error:
             found = {"ok": False, "issues": issues_of(error.report)}
             raise Refusal(error.code, str(error), found) from error
@@ -53,6 +60,17 @@ class Authoring:
             [ref for ref in refs if ref.node_id in work.nodes],
             work.nodes,
             refs=refs,
-            tools=work.tools,
+            tools=[name for name in self._offered(work.history.plan) if name in work.tools],
         )
         return delta.plan
+
+    def _offered(self, plan: ExecutionPlan | None = None) -> list[str]:
+        """Name the tools that plans are written with, and those that a plan calls already."""
+        known = self._named.union(node.tool for node in plan.nodes) if plan else self._named
+        tools = self._planner.registry.list_tools()
+        return [one.name for one in tools if one.name in known or not _makes_plans(one)]
+
+
+def _makes_plans(tool: Tool) -> bool:
+    owner = getattr(tool.function, "__self__", None)
+    return callable(getattr(owner, "plan_execute", None))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any, Final
+import logging
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from planbench.checkpoints import CheckpointStore, TieredStore, open_store
 from planbench.errors import (
@@ -19,6 +21,7 @@ from planbench.runtime import Engine, Run
 from planbench.toolkit.acquisition import Acquisition
 from planbench.toolkit.answers import (
     Refusal,
+    asked,
     envelope,
     issues_of,
     refused,
@@ -27,7 +30,7 @@ from planbench.toolkit.answers import (
 )
 from planbench.toolkit.authoring import Authoring
 from planbench.toolkit.roster import Roster
-from planbench.tools import PERMISSION_CONTEXT, ToolResult
+from planbench.tools import PERMISSION_CONTEXT, ToolResult, tool
 from planbench.validation import patterns_of, registry_of
 
 if TYPE_CHECKING:
@@ -41,7 +44,11 @@ if TYPE_CHECKING:
 
 SOFT_TIMEOUT: Final = 60.0
 MAX_COMPLETED_RUNS: Final = 50
+DEEPEST: Final = 8
+"""Runs that may be started one within the other: a plan whose tool runs plans may run itself."""
 _NODE: Final = "planbench.node."
+_depth: ContextVar[int] = ContextVar("planbench_toolkit_depth", default=0)
+_logger = logging.getLogger(__name__)
 
 
 class ExecutionPlanToolkit:
@@ -78,8 +85,10 @@ class ExecutionPlanToolkit:
         delegate_llm: Any = None,
         env: Mapping[str, Collection[str]] | None = None,
     ) -> None:
-        if soft_timeout < 0:
+        if type(soft_timeout) not in (int, float) or not soft_timeout >= 0:
             raise ConfigurationError(f"soft_timeout is seconds, not {soft_timeout!r}")
+        if on_node_event is not None and not callable(on_node_event):
+            raise ConfigurationError(f"on_node_event is a function, not {on_node_event!r}")
         registry = registry_of(() if tool_manager is None else tool_manager)
         self.soft_timeout = soft_timeout
         self.permission_context = permission_context
@@ -115,14 +124,25 @@ class ExecutionPlanToolkit:
             return frozenset({"close"})
         return frozenset({"close", "plan_execute", "plan_validate", "plan_resume", "plan_repair"})
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         """Cancel what is at work, and close the stores that were given as URLs."""
         await self._engine.close()
+        for task in self._told:
+            task.cancel()
+        if self._told:
+            await asyncio.wait(self._told)
         await self._tiers.close()
         self._opened = None
 
     # -- the tools --------------------------------------------------------------------
 
+    @tool(effects="write")
     async def plan_execute(
         self,
         objective: str | None = None,
@@ -171,7 +191,7 @@ class ExecutionPlanToolkit:
     async def plan_status(self, run_id: str) -> ToolResult:
         """Tell how far a run is; the whole manifest once it has ended."""
         try:
-            return self._standing(await self._find(run_id))
+            return asked(run_id, self._standing(await self._find(run_id)))
         except Refusal as refusal:
             return refusal.answer()
         except PlanbenchError as error:
@@ -187,8 +207,9 @@ class ExecutionPlanToolkit:
             return refused(error)
         manifest = _state(found).manifest()
         refs = [ref.model_dump(mode="json") for ref in manifest.artifacts]
-        return ToolResult.ok({**envelope(manifest), "artifacts": refs})
+        return asked(run_id, ToolResult.ok({**envelope(manifest), "artifacts": refs}))
 
+    @tool(effects="write")
     async def plan_resume(self, run_id: str) -> ToolResult:
         """Continue a run that was interrupted or has failed nodes; what finished is not called again."""
         try:
@@ -196,8 +217,10 @@ class ExecutionPlanToolkit:
             known = await self._known(run_id)
         except Refusal as refusal:
             return refusal.answer()
-        return await self._launch(lambda: self._engine.resume(run_id), known, run_id)
+        answer = await self._launch(lambda: self._engine.resume(run_id), known, run_id)
+        return asked(run_id, answer)
 
+    @tool(effects="write")
     async def plan_repair(self, run_id: str) -> ToolResult:
         """Spend one repair attempt on a run with failed nodes: a model replaces them, the rest is kept."""
         try:
@@ -206,7 +229,11 @@ class ExecutionPlanToolkit:
         except Refusal as refusal:
             return refusal.answer()
         mend = None if self._authoring is None else self._authoring.mend
-        return await self._launch(lambda: self._engine.repair(run_id, mend), known, run_id)
+        answer = await self._launch(lambda: self._engine.repair(run_id, mend), known, run_id)
+        if known and not answer.success:  # the attempt that failed is used up
+            told = {**(answer.result or {}), **(await self._known(run_id) or {})}
+            answer = answer.model_copy(update={"result": told})
+        return asked(run_id, answer)
 
     # -- runs -------------------------------------------------------------------------
 
@@ -216,7 +243,12 @@ class ExecutionPlanToolkit:
         known: dict[str, Any] | None = None,
         parent_id: str | None = None,
     ) -> ToolResult:
-        token = PERMISSION_CONTEXT.set(self.permission_context)  # the calls of the run inherit it
+        depth = _depth.get()
+        if depth >= DEEPEST:
+            text = f"{depth} runs are at work one within the other: a plan calls itself in the end"
+            return ToolResult.failed(text, "invalid_arguments", known)
+        token = PERMISSION_CONTEXT.set(self.permission_context)  # the calls of the run inherit both
+        nested = _depth.set(depth + 1)
         try:
             await self._open()
             run = await start()
@@ -228,6 +260,7 @@ class ExecutionPlanToolkit:
         except PlanbenchError as error:
             return refused(error, known)
         finally:
+            _depth.reset(nested)
             PERMISSION_CONTEXT.reset(token)
         self._roster.add(run, parent_id)
         if self.on_node_event is not None:
@@ -271,7 +304,8 @@ class ExecutionPlanToolkit:
         run = self._roster.get(run_id)
         if not self._tiers.store:
             known = None if run is None else envelope(run.manifest())
-            raise Refusal("checkpoint_unavailable", "no checkpoint store is configured", known)
+            text = "no checkpoint store is configured: the host gives a durable_store or a checkpoint_store"
+            raise Refusal("checkpoint_unavailable", text, known)
         if run is not None and not run.plan.metadata.checkpoint:
             raise Refusal(
                 "checkpoint_unavailable",
@@ -302,7 +336,13 @@ class ExecutionPlanToolkit:
         if inspect.isawaitable(told):
             task = asyncio.ensure_future(told)
             self._told.add(task)
-            task.add_done_callback(self._told.discard)
+            task.add_done_callback(self._heard)
+
+    def _heard(self, task: asyncio.Future[Any]) -> None:
+        self._told.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _logger.error("on_node_event failed", exc_info=error)
 
 
 class _Tiers:

@@ -19,6 +19,7 @@ from pydantic_core import (
 )
 
 from planbench.tools.problems import Finding, alternatives, type_name
+from planbench.tools.result import ToolResult
 from planbench.tools.signature import EMPTY, typed_dict
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def output_schema(returns: Any) -> dict[str, Any] | None:
         returns = typing.get_args(returns)[-1]
     if returns is None or returns is type(None):
         return {"type": "null"}
-    if returns is Any:
+    if returns is Any or returns is ToolResult:  # of an answer to an agent a plan gets the inside
         return None
     try:
         config = None if _has_config(returns) else _PLAIN

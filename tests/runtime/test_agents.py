@@ -388,17 +388,54 @@ def test_the_executors_of_an_algorithm_are_registered_with_it():
     asyncio.run(main())
 
 
-def test_a_name_is_free_again_when_an_algorithm_that_nobody_registered_is_gone():
+def test_a_name_is_free_again_when_the_runs_of_an_algorithm_that_nobody_registered_have_ended():
     async def main():
+        held = []  # as the cells of a notebook hold what they showed
         async with Engine() as engine:
             model().attach(engine)
             for _ in range(3):  # a cell that is run again
-                agent = ToolLoop()
-                assert (
-                    await (await engine.start(agent, {"task": "t"})).result()
-                ).status == "success"
-                del agent
-                gc.collect()
+                agent = PlanAndExecute(ToolLoop())
+                held.append(agent)
+                run = await engine.start(agent, {"task": "t"})
+                await run.result()
+            assert engine.agents.known("tool_loop") is held[-1].executor
+
+    asyncio.run(main())
+
+
+def test_while_a_run_is_at_work_no_other_algorithm_has_its_name():
+    async def main():
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        async def answer(request):
+            begun.set()
+            await gate.wait()
+            return text("done")
+
+        async with Engine() as engine:
+            LLMHandler(FakeLLMClient(answer)).attach(engine)
+            run = await engine.start(ToolLoop(), {"task": "t"})
+            await begun.wait()
+            with pytest.raises(ConfigurationError, match="tool_loop"):
+                await engine.start(PlanAndExecute(ToolLoop()), {"task": "t"})
+            gate.set()
+            assert (await run.result()).status == "success"
+            again = await engine.start(ToolLoop(), {"task": "t"})
+            assert (await again.result()).status == "success"
+
+    asyncio.run(main())
+
+
+def test_two_executors_of_one_algorithm_have_two_names():
+    async def main():
+        inner = PlanAndExecute(ToolLoop(name="one"), name="other")
+        async with Engine() as engine:
+            agent = PlanAndExecute(inner, name="one")
+            with pytest.raises(ConfigurationError, match="'one'"):
+                await engine.start(agent, {"task": "t"})
+            with pytest.raises(ConfigurationError, match="'one'"):
+                engine.register(agent)
+            engine.register(ToolLoop(name="one"))  # nothing of the refused one was kept
 
     asyncio.run(main())
 
@@ -475,6 +512,15 @@ def test_an_algorithm_can_tell_events_of_its_own():
 
     run, _ = asyncio.run(ended(work))
     assert [e.data for e in run.events if e.type == "mine.noted"] == [{"what": [1, 2]}]
+
+
+def test_half_of_a_sign_in_what_is_told_becomes_a_question_mark():
+    async def work(agent, inputs):
+        agent.emit("mine.noted", {"what": ["name-\udcff.txt", 2]})
+
+    run, outcome = asyncio.run(ended(work))
+    assert outcome.status == "success", outcome.reason
+    assert [e.data for e in run.events if e.type == "mine.noted"] == [{"what": ["name-?.txt", 2]}]
 
 
 def test_steps_without_a_plan_are_told_and_not_drawn():

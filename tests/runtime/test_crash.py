@@ -78,9 +78,7 @@ def plain(manifest):
     """What two runs of one plan have in common: no ids, no times."""
     gone = ("run_id", "session_id", "root_run_id", "duration_seconds", "usage")
     found = {name: value for name, value in manifest.items() if name not in gone}
-    found["artifacts"] = [
-        {**ref, "errors": sorted(ref["errors"])} for ref in manifest["artifacts"]
-    ]
+    found["artifacts"] = [{**ref, "errors": sorted(ref["errors"])} for ref in manifest["artifacts"]]
     return found
 
 

@@ -51,6 +51,7 @@ def test_collect_is_what_a_fan_out_does_when_nothing_is_said(lab):
 
 def test_skip_only_counts(lab):
     run = lab.run(*lab.items([1, -1, 2], "picky", each={"on_item_error": "skip"}))
+    assert "(1 of 3 items): only counted" in run.failure_text()
     ref = run.refs["fan"]
     assert ref.status == "partial"
     assert ref.errors == []

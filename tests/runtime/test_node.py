@@ -11,7 +11,7 @@ from planbench import events as ev
 from planbench.errors import PlanbenchError
 from planbench.runtime import node as node_module
 from planbench.runtime.node import error_text
-from planbench.tools import Tool
+from planbench.tools import Tool, ToolResult
 
 VARIABLE = contextvars.ContextVar("variable", default="unset")
 
@@ -527,3 +527,29 @@ def test_a_task_group_inside_a_tool_is_seen_through_to_the_cause(lab):
 
     lab.tool(grouped)
     assert lab.run(lab.node("a", "grouped")).refs["a"].errors == ["ValueError: boom 1"]
+
+
+@pytest.mark.parametrize("kind", ["async", "plain", "with retries"])
+def test_an_answer_made_for_agents_is_opened_and_a_refusal_fails_the_node(lab, kind):
+    tries = []
+
+    async def answer(value):
+        tries.append(value)
+        if value is None or (kind == "with retries" and len(tries) < 3):
+            return ToolResult.failed("there is none", "not_there")
+        return ToolResult.ok({"value": value})
+
+    def plain(value):
+        return asyncio.run(answer(value))
+
+    lab.tool(plain if kind == "plain" else answer, name="ask")
+    retry = {"max_attempts": 3} if kind == "with retries" else {}
+    run = lab.run(
+        lab.node("good", "ask", {"value": 1}, retry=retry),
+        lab.node("bad", "ask", {"value": None}, "good"),
+        *lab.items([2, None], "ask"),
+    )
+    assert run.value("good") == {"value": 1}
+    assert run.refs["bad"].errors == ["ToolError: not_there: there is none"]
+    assert run.value("fan") == [{"value": 2}]
+    assert run.refs["fan"].errors == ["[1] ToolError: not_there: there is none"]

@@ -33,7 +33,8 @@ def test_a_tool_notes_facts_about_its_call_from_the_loop_and_from_a_thread(lab):
     assert told.nodes["a"].notes == notes["a"]
     for node in "ab":
         kinds = [e.type for e in run.events if e.data.get("node_id") == node]
-        assert kinds[-1] == ev.NODE_FINISHED  # a note belongs to its call, and stands before its end
+        # a note belongs to its call, and stands before its end
+        assert kinds[-1] == ev.NODE_FINISHED
 
 
 @pytest.mark.parametrize("retry", [None, {"max_attempts": 2}])

@@ -264,6 +264,8 @@ async def test_a_fresh_process_without_durable_artifacts_is_refused(lab):
     answer = await resumed(lab, run_id, **options)
     assert answer.error_code == "artifacts_unavailable"
     assert answer.result["resume_level"] == "process"
+    assert not answer.result["resumable"]  # by this process; its status says so beforehand
+    assert answer.result["recovery_reason"].startswith("artifacts_unavailable: ")
 
 
 async def test_a_store_that_gives_no_answer_in_time_refuses_the_run(lab):

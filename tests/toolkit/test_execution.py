@@ -161,6 +161,14 @@ async def test_only_what_has_a_plan_to_work_on_is_a_tool(lab):
     assert ToolRegistry([lab.toolkit(plans_dir=None, planner_llm=lab.planner())]).names() == every
 
 
+async def test_the_tools_that_call_tools_are_not_read_only(lab):
+    async with lab.toolkit() as toolkit:
+        writing = [tool.name for tool in ToolRegistry([toolkit]) if tool.effects == "write"]
+        answer = await toolkit.plan_execute(**RUN)
+    assert writing == ["plan_execute", "plan_resume", "plan_repair"]
+    assert answer.result["status"] == "completed"
+
+
 async def test_the_tools_work_through_a_registry(lab):
     async with lab.open() as toolkit:
         agent = ToolRegistry([toolkit])
@@ -252,9 +260,12 @@ def test_a_durable_memory_without_a_scope_is_a_mistake_of_the_host(lab):
 
 
 def test_settings_out_of_range_are_refused(lab):
-    for options in ({"soft_timeout": -1}, {"max_completed_runs": -1}, {"working_memory": 7}):
+    odd = [("soft_timeout", -1), ("soft_timeout", "9"), ("soft_timeout", float("nan"))]
+    odd += [("max_completed_runs", -1), ("working_memory", 7), ("on_node_event", 3)]
+    odd += [("recovery", {"max_repair_rounds": 1}), ("scope", "team"), ("task_memory_runtime", 3)]
+    for name, value in odd:
         with pytest.raises(ConfigurationError):
-            lab.toolkit(**options)
+            lab.toolkit(**{name: value})
 
 
 @pytest.mark.parametrize("name", ["max_repair_rounds", "max_restore_bytes", "lease_ttl"])
@@ -290,3 +301,65 @@ async def test_tools_find_the_permission_context_of_the_host(lab):
         given(await toolkit.plan_execute(plan_name="whose"))
     assert found == [{"user": "ada"}]
     assert PERMISSION_CONTEXT.get() is None
+
+
+NESTED = """
+name: nested
+objective: to run itself
+nodes:
+  - {id: a, tool: plan_execute, args: {plan_name: nested}}
+  - {id: b, tool: give, args: {value: 1}, depends_on: [a]}
+"""
+
+
+async def test_a_plan_that_runs_itself_comes_to_an_end(lab):
+    heard = []
+    lab.plan("nested", NESTED)
+    async with lab.open(on_node_event=heard.append) as toolkit:
+        lab.registry.register(toolkit)
+        answer = given(await toolkit.plan_execute(plan_name="nested"))
+        assert answer["status"] == "completed"  # what the run within gave is data
+    failed = [event.data for event in heard if event.type == "planbench.node.failed"]
+    (innermost,) = failed
+    assert innermost["error"].startswith("ToolError: invalid_arguments: 8 runs are at work")
+    assert lab.calls == [1] * 7
+
+
+async def test_closing_ends_the_runs_that_runs_have_started(lab):
+    called = asyncio.Event()
+
+    @lab.registry.register
+    async def wait(value):
+        called.set()
+        await asyncio.Event().wait()
+
+    lab.plan(
+        "waiting", "name: w\nobjective: o\nnodes:\n  - {id: s, tool: wait, args: {value: 1}}\n"
+    )
+    lab.plan("nested", NESTED.replace("plan_name: nested", "plan_name: waiting"))
+    async with lab.open() as toolkit:
+        lab.registry.register(toolkit)
+        asking = asyncio.create_task(toolkit.plan_execute(plan_name="nested"))
+        await called.wait()
+    answer = given(await asking)
+    assert answer["status"] == "cancelled"
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_listener_that_fails_is_logged_and_one_that_waits_is_ended(lab, caplog):
+    ended = []
+
+    async def hear(event):
+        if event.type == "planbench.node.started":
+            raise ValueError("deaf")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(event.data["node_id"])
+
+    async with lab.open(on_node_event=hear) as toolkit:
+        given(await toolkit.plan_execute(**RUN))
+        await asyncio.sleep(0)
+    assert sorted(ended) == ["a", "b", "c"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert caplog.text.count("ValueError: deaf") == 3

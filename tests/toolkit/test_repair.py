@@ -39,8 +39,10 @@ async def test_failed_nodes_are_replaced_and_the_rest_is_kept(lab):
         assert found["repair_attempts_used"] == 1
         # the root's answers are those of the newest child, its counters those of now
         status = (await toolkit.plan_status(run_id)).result
-        assert status["run_id"] == found["run_id"]
+        assert status["run_id"] == status["active_child_run_id"] == found["run_id"]
         assert status["nodes_total"] == 3
+        child = (await toolkit.plan_status(found["run_id"])).result
+        assert child["active_child_run_id"] is None
 
 
 async def test_no_payload_and_no_new_id_and_no_finished_node_is_in_a_repair(lab):
@@ -53,6 +55,7 @@ async def test_no_payload_and_no_new_id_and_no_finished_node_is_in_a_repair(lab)
         answer = await toolkit.plan_repair(run_id)
         assert code_of(answer) == "delta_invalid"
         assert answer.result["run_id"] == run_id
+        assert answer.result["repair_attempts_used"] == 1
         assert len(lab.prompts) == 2  # one structural correction, and no more
         assert (await toolkit.plan_status(run_id)).result["repair_attempts_used"] == 1
     assert lab.calls == []
