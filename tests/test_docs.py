@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import planbench
 from planbench import check_plan
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -49,3 +50,14 @@ def test_a_plan_in_the_docs_is_valid(text):
     report = check_plan(text)
 
     assert report.ok, report.issues
+
+
+def test_every_public_name_has_its_entry_on_a_page():
+    said = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    entries = set(
+        re.findall(r"^\.\. auto(?:class|function|data):: (?:[\w.]+\.)?(\w+)$", said, re.MULTILINE)
+    )
+    assert ".. automodule:: planbench.errors" in said
+    entries |= set(dir(planbench.errors))
+
+    assert set(planbench.__all__) - entries == set()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from planbench.llm.client import ModelReply
 
 _SHOWN: Final = 300
+_MOST_CALLS: Final = 5
 
 
 def checked_task(inputs: Mapping[str, Any]) -> str:
@@ -38,6 +39,22 @@ def checked_model(model: Any) -> str | None:
     )
 
 
+def checked_prompt(name: str, prompt: Any) -> str:
+    """Give a prompt as it is; raises ConfigurationError for what is no text, or an empty one."""
+    if isinstance(prompt, str) and prompt.strip():
+        return prompt
+    raise ConfigurationError(
+        f"{name} is the text that the model is told first, not {shown(prompt)}",
+        hint="leave it out for the built-in one",
+    )
+
+
+def asks_for_calls(reply: ModelReply) -> bool:
+    """Whether calls are to be made: of an answer that was refused or filtered, none is."""
+    is_stopped = reply.refusal is not None or reply.finish_reason in ("refusal", CONTENT_FILTER)
+    return bool(reply.tool_calls) and not is_stopped
+
+
 def text_of(reply: ModelReply) -> str:
     """Give the text of a whole answer; raises AlgorithmFailed for what is none."""
     said = " ".join((reply.refusal or reply.content).split())[:_SHOWN]
@@ -48,5 +65,8 @@ def text_of(reply: ModelReply) -> str:
     if reply.finish_reason == LENGTH:
         raise AlgorithmFailed("the answer of the model was cut off at the limit of tokens")
     if not reply.content.strip():
+        if reply.tool_calls:
+            named = ", ".join(shown(call.name) for call in reply.tool_calls[:_MOST_CALLS])
+            raise AlgorithmFailed(f"the model called {named} where no tool was offered")
         raise AlgorithmFailed("the model gave an empty answer")
     return reply.content

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
 from planbench.algos import step_prompts as prompts
-from planbench.algos.asking import checked_model, checked_task, text_of
+from planbench.algos.asking import checked_model, checked_prompt, checked_task, text_of
 from planbench.errors import AlgorithmFailed, BudgetExceeded, ConfigurationError, PlanInvalid
 from planbench.llm.answers import parse_steps
 from planbench.llm.client import Message, ModelRequest
@@ -17,9 +17,10 @@ from planbench.runtime.algorithm import is_algorithm
 from planbench.tools import ToolRegistry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from planbench.llm.client import ReplySchema
+    from planbench.plan.issues import ValidationIssue
     from planbench.runtime.agent import Agent
     from planbench.runtime.algorithm import Algorithm
     from planbench.runtime.outcome import Outcome
@@ -72,7 +73,7 @@ class PlanAndExecute:
         self.max_parallel = max_parallel
         self.max_replans = max_replans
         self.synthesize = synthesize
-        self.planner_system = planner_system
+        self.planner_system = checked_prompt("planner_system", planner_system)
         self.name = _free_name(executor) if name is None else name
 
     def __repr__(self) -> str:
@@ -235,9 +236,17 @@ def _read(answer: str, known: Collection[str] = ()) -> list[Step]:
     try:
         return parse_steps(answer, known).steps
     except PlanInvalid as error:
-        found = [issue.message for issue in error.issues if issue.severity == "error"]
+        found = [_told(issue) for issue in error.issues if issue.severity == "error"]
         more = f"; and {len(found) - _MAX_ISSUES} more" if len(found) > _MAX_ISSUES else ""
         raise AlgorithmFailed(f"invalid plan: {'; '.join(found[:_MAX_ISSUES])}{more}") from error
+
+
+def _told(issue: ValidationIssue) -> str:
+    """Say what is wrong, with its step and the way to mend it: the answer itself is not at hand."""
+    named = issue.node_id is None or repr(issue.node_id) in issue.message
+    step = "" if named else f"step {shown(issue.node_id)}: "
+    fix = "" if issue.fix is None else f" ({issue.fix})"
+    return f"{step}{issue.message}{fix}"
 
 
 def _result(value: Any) -> Any:
@@ -251,13 +260,16 @@ def _sorted(steps: dict[str, Any], order: list[str]) -> dict[str, Any]:
     return {step_id: steps[step_id] for step_id in order if step_id in steps}
 
 
-async def _stop(running: Iterable[asyncio.Task[Outcome]]) -> None:
+async def _stop(running: Collection[asyncio.Task[Outcome]]) -> None:
     """Cancel what is at work and see it end."""
     left = [task for task in running if not task.done()]
     for task in left:
         task.cancel()
     if left:
         await asyncio.wait(left)
+    for task in running:
+        if not task.cancelled():
+            task.exception()  # one of them is raised already; asyncio would log the others
 
 
 def _free_name(executor: Algorithm) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from planbench.algos.asking import checked_model, checked_task, text_of
+from planbench.algos.asking import (
+    asks_for_calls,
+    checked_model,
+    checked_prompt,
+    checked_task,
+    text_of,
+)
 from planbench.errors import AlgorithmFailed, ConfigurationError, ToolError
 from planbench.llm.client import Message, ModelRequest, ToolSpec
 from planbench.plan.source import shown
@@ -52,7 +58,7 @@ class ToolLoop:
         self.registry = registry_of(tools)
         self.model = checked_model(model)
         self.name = name
-        self.system = system
+        self.system = checked_prompt("system", system)
         self.max_turns = max_turns
 
     def __repr__(self) -> str:
@@ -72,7 +78,7 @@ class ToolLoop:
             tools = [ToolSpec.of(one) for one in self.registry.list_tools()]
             request = ModelRequest(messages=messages, model=self.model, tools=tools)
             reply = await agent.complete(request)
-            if not reply.tool_calls:
+            if not asks_for_calls(reply):
                 return {"text": text_of(reply)}
             results = await asyncio.gather(*(self._called(agent, one) for one in reply.tool_calls))
             messages = [*messages, reply.message, *results]

@@ -23,6 +23,7 @@ REDRAW_SECONDS: Final = 0.1
 MAX_NAME: Final = 28
 BAR: Final = 22
 _ENDS: Final = frozenset({ev.NODE_FINISHED, ev.NODE_FAILED, ev.NODE_SKIPPED, ev.NODE_BLOCKED})
+_KEPT: Final = frozenset({"ok", "skipped"})
 _COLOURS: Final = {
     "ok": "green",
     "running": "cyan",
@@ -58,7 +59,7 @@ class Lines:
 
     @contextlib.asynccontextmanager
     async def follow(self, run: Run) -> AsyncIterator[None]:
-        """Write the lines of the run, also those of what happened before."""
+        """Write the lines of the run; of what a former process did, only what stays as it is."""
         self._width = min(MAX_NAME, max(len(node.id) for node in run.plan.nodes))
         self._tools = {node.id: node.tool or node.type for node in run.plan.nodes}
 
@@ -67,7 +68,13 @@ class Lines:
             if text is not None:
                 self._screen.line(text)
 
-        for event in run.events:
+        said = list(run.events)
+        begun = max(
+            (n for n, event in enumerate(said) if event.type == ev.RUN_CONTINUED), default=0
+        )
+        ended = {event.data["node_id"]: event for event in said[:begun] if event.type in _ENDS}
+        kept = [end for name, end in ended.items() if run.state.nodes[name].status in _KEPT]
+        for event in [*kept, *said[begun:]]:
             show(event)
         leave = run.subscribe(show)
         try:

@@ -31,6 +31,7 @@ from planbench.errors import (
     StoreError,
 )
 from planbench.events import PREFIX
+from planbench.memory.frames import to_frame
 from planbench.plan.structure import suggestion
 from planbench.render.figures import duration, size
 from planbench.render.text import as_text
@@ -63,7 +64,7 @@ _TOLD: Final = (
     "warning",
     "text",
 )
-_WRITTEN: Final = {".csv": "to_csv", ".parquet": "to_parquet", ".json": "to_json"}
+_TABLES: Final = (".csv", ".parquet")
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -230,7 +231,7 @@ def _node_lines(run: Run, node_id: str) -> Iterator[str]:
 
 
 def _take_out(saved: SavedRun | RecordedRun, key: str, file: Path) -> None:
-    """Write one result: a table in the form of the file's ending, text and bytes as they are, else JSON."""
+    """Write one result: text and bytes as they are, a table where it is one or the file's ending asks for one, else JSON."""
     try:
         value = saved.value(key)
     except (ArtifactNotFound, ArtifactUnavailable) as error:
@@ -239,27 +240,35 @@ def _take_out(saved: SavedRun | RecordedRun, key: str, file: Path) -> None:
         file.write_text(value, encoding="utf-8")
     elif isinstance(value, bytes):
         file.write_bytes(value)
-    elif hasattr(value, "to_parquet"):
-        write = getattr(value, _WRITTEN.get(file.suffix, "to_csv"))
-        write(
-            file,
-            **(
-                {}
-                if file.suffix == ".parquet"
-                else {"orient": "records"}
-                if file.suffix == ".json"
-                else {"index": False}
-            ),
-        )
+    elif hasattr(value, "to_parquet") or file.suffix in _TABLES:
+        _write_table(key, value, file)
     else:
         try:
             text = json.dumps(value, indent=2, ensure_ascii=False)
         except (TypeError, ValueError) as error:
-            raise CommandError(
-                f"{key!r} is a {type(value).__name__}, which no file can hold as it is: {error}",
-                hint="read it in Python: open_run(path).value(key)",
-            ) from error
+            raise _unheld(key, value, error) from error
         file.write_text(text + "\n", encoding="utf-8")
+
+
+def _write_table(key: str, value: Any, file: Path) -> None:
+    """Write a value as the table that ``WorkingMemory.df`` makes of it."""
+    table = to_frame(value)
+    try:
+        if file.suffix == ".parquet":
+            table.to_parquet(file)
+        elif file.suffix == ".json":
+            table.to_json(file, orient="records")
+        else:
+            table.to_csv(file, index=False)
+    except (TypeError, ValueError) as error:  # columns of mixed types, names that are no text
+        raise _unheld(key, value, error) from error
+
+
+def _unheld(key: str, value: Any, error: Exception) -> CommandError:
+    return CommandError(
+        f"{key!r} is a {type(value).__name__}, which no file can hold as it is: {error}",
+        hint="read it in Python: open_run(path).value(key)",
+    )
 
 
 def _indented(text: str, width: int = 2) -> str:

@@ -80,10 +80,13 @@ def provider_of(name: str) -> Provider:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where requests go, and whether that is the provider's own place."""
+    """Where requests go, and whether that is the provider's own place; its repr shows ``host``."""
 
     url: str
     is_own: bool
+
+    def __repr__(self) -> str:
+        return f"<Address {self.host}>"
 
     @property
     def host(self) -> str:

@@ -23,6 +23,7 @@ _UNAUTHORIZED: Final = (401, 403)
 _NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _FAILED: Final = 500
+_DEEPEST: Final = 5
 
 
 def transport_errors() -> tuple[type[Exception], ...]:
@@ -59,7 +60,7 @@ class Failures:
         body = getattr(error, "body", None)
         if body:  # an error that was sent inside of an answer
             return self._error("model_failed", f"failed: {self._shown(_said(error))}")
-        cause = str(error.__cause__ or error) or name
+        cause = _cause(error)
         return self._error(
             "model_unreachable",
             f"cannot be reached: {self._shown(cause)}",
@@ -116,6 +117,19 @@ class Failures:
                 text = text.replace(secret, _MASK)
         text = " ".join(text.split())
         return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."
+
+
+def _cause(error: BaseException) -> str:
+    """Give what is behind a broken connection: the nearest text, and the name where nothing has one."""
+    named = error.__cause__ or error
+    behind: BaseException | None = named
+    for _ in range(_DEEPEST):
+        if behind is None:
+            break
+        if str(behind):
+            return str(behind)
+        behind = behind.__cause__ or behind.__context__
+    return type(named).__name__
 
 
 def _said(error: Exception) -> str:

@@ -155,6 +155,7 @@ class ScriptedServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # connections beyond it are reset; the default of 5 is soon reached
     owner: ScriptedServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -92,7 +92,18 @@ def body_of(
         body["stream"] = True
         if manner.streams_usage:
             body["stream_options"] = {"include_usage": True}
-    return body
+    return {key: as_utf8(value) for key, value in body.items()}
+
+
+def as_utf8(value: Any) -> Any:
+    """Give JSON data whose texts can be sent: what is half of a surrogate pair becomes ``?``."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {as_utf8(key): as_utf8(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_utf8(item) for item in value]
+    return value
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -131,8 +142,8 @@ def reply_of(data: Mapping[str, Any]) -> ModelReply:
     choice = _map(choices[0]) if isinstance(choices, list) and choices else {}
     message = _map(choice.get("message"))
     calls = message.get("tool_calls")
-    made = tuple(
-        _call(_map(call), i) for i, call in enumerate(calls if isinstance(calls, list) else ())
+    made = _apart(
+        [_call(_map(call), i) for i, call in enumerate(calls if isinstance(calls, list) else ())]
     )
     return ModelReply(
         content=_text(message.get("content")),
@@ -162,6 +173,28 @@ def usage_of(data: Any) -> Usage:
         output_tokens=_number(data.get("completion_tokens")),
         cost=float(cost) if is_cost and cost is not None else None,
     )
+
+
+def _apart(calls: list[ToolCall]) -> tuple[ToolCall, ...]:
+    """Give calls of one answer ids of their own: endpoints refuse two results with one id."""
+    taken: set[str] = set()
+    made = []
+    for call in calls:
+        name, number = call.id, 1
+        while name in taken:
+            number += 1
+            name = f"{call.id}_{number}"
+        taken.add(name)
+        made.append(call if name == call.id else call.model_copy(update={"id": name}))
+    return tuple(made)
+
+
+def _joined(pieces: list[str]) -> str:
+    """Put pieces together, and the halves of a surrogate pair that came in two of them."""
+    text = "".join(pieces)
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _call(call: Mapping[str, Any], position: int) -> ToolCall:
@@ -258,8 +291,8 @@ class Pieces:
             for _, call in sorted(self._calls.items())
         ]
         message = {
-            "content": "".join(self._content),
-            "refusal": "".join(self._refusal),
+            "content": _joined(self._content),
+            "refusal": _joined(self._refusal),
             "tool_calls": calls,
         }
         choice = {"message": message, "finish_reason": self._finish}

@@ -130,7 +130,7 @@ class WorkingMemoryToolkit:
         `spec`: `source` (a key, node id, pattern, or list of keys), `select` (a path such as
         `findings[]`), `ops` (applied in order), `store_as` (a key), and of several entries
         `label` (the column with the key, "key" unless given) and `item` (columns: name to path).
-        Ops: {"op": "filter", "column", "cmp": ==|!=|<|<=|>|>=|in|contains|isnull|notnull, "value"},
+        Ops: {"op": "filter", "column", "cmp": "==" "!=" "<" "<=" ">" ">=" "in" "contains" "isnull" or "notnull", "value"},
         {"op": "select", "columns"}, {"op": "rename", "columns": {old: new}},
         {"op": "sort", "by", "ascending"}, {"op": "head", "n"},
         {"op": "group", "by", "agg": {column: count|sum|mean|min|max|nunique|first}} giving

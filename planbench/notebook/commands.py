@@ -14,6 +14,7 @@ from planbench.notebook.command import Command, Notebook, frame, one, plan_names
 from planbench.notebook.skeleton import skeleton
 from planbench.notebook.sources import run_of
 from planbench.plan.structure import suggestion
+from planbench.runtime.outlook import outlook_of
 from planbench.runtime.run_format import ENDING
 from planbench.validation import read_text
 
@@ -60,6 +61,8 @@ def overview(workbench: Workbench) -> str:
         steps += [(f"%plan resume {left[-1].run_id}", "go on with the interrupted run")]
     if runs:
         steps += [(f"%plan show {runs[-1].run_id}", "the panel of the latest run")]
+        if outlook_of(runs[-1]):
+            steps += [(f"%plan resume {runs[-1].run_id}", "try again what failed or was cut off")]
     if not tools:
         steps += [("%plan tools add MODULE", "functions of a module as tools")]
     steps += [("%plan -h", "all subcommands")]

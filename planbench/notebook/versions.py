@@ -69,7 +69,11 @@ def save(notebook: Notebook, words: list[str]) -> str:
             hint=f"write: %plan save {options.name} VARIABLE",
         )
     saved = notebook.workbench.save(plan, options.name, force=options.force)
-    return "\n".join([str(saved), *map(str, saved.report.issues)])
+    made = saved.report.plan
+    other = ""
+    if made is not None and made.name != options.name and plan is notebook.cells.latest:
+        other = f": the plan {made.name!r} of the last %%plan cell"
+    return "\n".join([f"{saved}{other}", *map(str, saved.report.issues)])
 
 
 def history(notebook: Notebook, words: list[str]) -> Listing:

@@ -143,7 +143,7 @@ def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
         optional = name in specs and not specs[name].is_required
         if name not in params and not optional:
             message = f"{{params.{name}}} has no value"
-            fix = f"give params={{{name!r}: ...}}; {takes}"
+            fix = f"give params={{{name!r}: ...}} or --param {name}=...; {takes}"
             problems.append(ParameterProblem("missing_param", message, path, fix))
     return _put_in(record, values, problems)
 

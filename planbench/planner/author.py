@@ -11,6 +11,7 @@ from planbench.llm.answers import read_plan
 from planbench.llm.client import Message, ModelRequest
 from planbench.llm.providers import client_of
 from planbench.plan.model import ExecutionPlan, Provenance
+from planbench.plan.parameters import wanted
 from planbench.planner import prompts
 from planbench.planner.answerform import HOSTS, delta_form, plan_form
 from planbench.planner.delta import PlanDelta, read_delta
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from planbench.tools import ToolRegistry
 
 _MAX_NAME: Final = 40
+_NO_VALUE: Final = (
+    "nobody gives it one: write the value itself, or declare the parameter with a default"
+)
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -113,12 +117,18 @@ class PlanPlanner:
         name: str | None = None,
         tools: Collection[str] | str | None = None,
         on_text: OnText | None = None,
+        runs_as_is: bool = False,
     ) -> AuthoredPlan:
-        """Have a plan written for an objective; ``name`` is the plan's name, whatever the model says."""
+        """Have a plan written for an objective; ``name`` is the plan's name, whatever the model says.
+
+        With ``runs_as_is`` nobody will give the plan values: a parameter without a default
+        is an error then, and corrected as any other.
+        """
         objective = _said(objective)
         catalog = self.catalog(objective, tools)
+        prompt = prompts.authoring(objective, catalog)
         return await self._authored(
-            prompts.authoring(objective, catalog), catalog, objective, name, tools, on_text
+            prompt, catalog, objective, name, tools, on_text, runs_as_is=runs_as_is
         )
 
     async def revise(
@@ -223,6 +233,8 @@ class PlanPlanner:
         name: str | None,
         tools: Collection[str] | str | None,
         on_text: OnText | None,
+        *,
+        runs_as_is: bool = False,
     ) -> AuthoredPlan:
         host = Host(self.registry, self._allowed(tools), self.env)
         talk = self._talk(prompts.LANGUAGE, prompt, plan_form(), on_text)
@@ -232,7 +244,11 @@ class PlanPlanner:
             given = {"name": _name_of(objective or ""), "objective": objective or ""}
             return {**given, **own, **({} if name is None else {"name": name})}
 
-        answer = await talk.outcome(lambda text: read_plan(text, host, change))
+        def judge(text: str) -> ValidationReport:
+            report = read_plan(text, host, change)
+            return self._with_values(report, tools) if runs_as_is else report
+
+        answer = await talk.outcome(judge)
         plan, report = answer.report.plan, answer.report
         if plan is not None:
             came = Provenance(objective=objective, model=talk.model)
@@ -241,6 +257,22 @@ class PlanPlanner:
         return AuthoredPlan(
             plan, report, talk.attempts, talk.usage, answer.text, talk.model, catalog
         )
+
+    def _with_values(
+        self, report: ValidationReport, tools: Collection[str] | str | None
+    ) -> ValidationReport:
+        """Check a plan that is right so far with the values that its parameters have of themselves."""
+        if report.plan is None or not report.ok or not wanted(report.plan):
+            return report
+        found = check_plan(report.plan, self.registry, self._allowed(tools), {}, env=self.env)
+        if found.ok:
+            return report
+        errors = [
+            issue.model_copy(update={"fix": _NO_VALUE}) if issue.code == "missing_param" else issue
+            for issue in found.issues
+            if issue.severity == "error"
+        ]
+        return report.model_copy(update={"ok": False, "issues": [*report.issues, *errors]})
 
     def _talk(self, system: str, prompt: str, form: ReplySchema, on_text: OnText | None) -> Talk:
         request = ModelRequest(

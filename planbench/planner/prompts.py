@@ -49,7 +49,6 @@ A node is one call, or one call for each item of a list. It has
   when        a condition in CEL over facets of nodes in depends_on; when it is false the node is skipped
   timeout     seconds for one call
   retry       {"max_attempts": 3, "backoff_seconds": 1}
-  approve     a question to a person who must agree before the call
 Leave out what is not needed.
 
 Placeholders stand in texts of args:

@@ -67,7 +67,7 @@ def _object(schema: dict[str, Any], root: Any, depth: int) -> str:
 
 def _fields(schema: dict[str, Any], root: Any, depth: int, *, defaults: bool = False) -> list[str]:
     required = schema.get("required")
-    needed = set(required) if isinstance(required, list) else set()
+    needed = required if isinstance(required, list) else []
     fields = []
     for name, inner in list(_properties(schema).items())[:_MOST_FIELDS]:
         sign = "" if name in needed else "?"

@@ -316,9 +316,9 @@ class Agent:
         status, reason = child.state.status, child.state.reason
         told = {**data, "status": status, "reason": reason, **ended, **spent}
         self._answered(ev.CHILD_FINISHED, told)
+        failure = None if root is None or root.cancelled() else root.exception()
         if cancelled is not None:
             raise cancelled
-        failure = None if root is None or root.cancelled() else root.exception()
         if failure is not None:
             if isinstance(failure, PlanbenchError):
                 self.stopped = failure

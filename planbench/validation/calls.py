@@ -107,7 +107,7 @@ class Calls:
             )
 
     def _unknown(self, position: int, field: Route, name: str) -> ValidationIssue:
-        fix = self._host.near(name) or _listed("registered", self._host.names)
+        fix = self._host.near(name) or _registered(self._host.names)
         return self._issue("unknown_tool", no_tool(name), position, field, fix=fix)
 
     def _not_allowed(self, position: int, field: Route, name: str) -> ValidationIssue:
@@ -134,7 +134,7 @@ class Calls:
             matching = [known for known in self._all_names() if is_allowed(known, [name])]
             if self._host.registry is not None and not matching:
                 if _WILD.search(name):
-                    fix = _listed("registered", self._host.names)
+                    fix = _registered(self._host.names)
                     yield self._issue("unknown_tool", no_match(name), position, where, fix=fix)
                 else:
                     yield self._unknown(position, where, name)
@@ -172,7 +172,9 @@ class Calls:
                 to = f"to tool {tool!r}" if tool else "to a delegate"
                 message = f"{piece.text} is not given {to}"
                 fix = (
-                    f"the host allows it with env={{{piece.name!r}: [{tool!r}]}}" if tool else None
+                    f"the host allows it with env={{{piece.name!r}: [{tool!r}]}} or --env {piece.name}={tool}"
+                    if tool
+                    else None
                 )
                 yield self._issue("env_not_allowed", message, position, ("args", *path), fix=fix)
 
@@ -202,6 +204,12 @@ def no_match(pattern: str) -> str:
 
 def _does(tool: Tool) -> str:
     return "destroys" if tool.effects == "destructive" else "writes"
+
+
+def _registered(names: list[str]) -> str:
+    if not names:
+        return "no tool is registered yet: run the cell, or add the module, that defines them"
+    return _listed("registered", names)
 
 
 def _listed(what: str, names: list[str]) -> str:

@@ -1,13 +1,15 @@
 """Plans of steps: checked before a step runs, run side by side, planned anew, summed up."""
 
 import asyncio
+import gc
 import json
 
 import pytest
 
 from planbench import events as ev
 from planbench.algos import PlanAndExecute, ToolLoop
-from planbench.errors import ConfigurationError
+from planbench.checkpoints import MemoryStore
+from planbench.errors import ConfigurationError, StoreError
 from planbench.llm.fake import text, tool_call
 from planbench.runtime import replay
 
@@ -91,6 +93,38 @@ def test_an_invalid_plan_fails_before_any_step_runs(stage, answer, reason):
     assert not any(event.type == ev.TASK_STARTED for event in run.events)
 
 
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({"id": "s2", "description": "x", "depends_on": ["s9"]}, ["step 's2'", "'s9'"]),
+        (
+            {"id": "s2", "description": "x", "dependsOn": []},
+            ["step 's2'", "did you mean", "depends_on"],
+        ),
+        ({"id": "s2", "description": "x", "depends_on": "s1"}, ["step 's2'", "depends_on: [s1]"]),
+    ],
+)
+def test_the_reason_names_the_step_that_is_wrong_and_the_way_to_mend_it(stage, step, words):
+    first = {"id": "s1", "description": "x", "depends_on": []}
+    stage.plans = [json.dumps({"steps": [first, step]})]
+    _, outcome = run_of(stage)
+
+    assert all(word in outcome.reason for word in words), outcome.reason
+
+
+def test_a_planner_that_calls_a_tool_instead_of_answering_is_named(stage):
+    async def answer(request):
+        return tool_call("no_such")
+
+    stage.client = type(stage.client)(answer, reports_cost=True)
+    _, outcome = run_of(stage)
+
+    assert (outcome.status, outcome.reason) == (
+        "failed",
+        "the model called 'no_such' where no tool was offered",
+    )
+
+
 def test_a_step_gets_the_task_itself_and_what_it_builds_on(stage):
     seen = {}
 
@@ -148,8 +182,55 @@ def test_a_step_starts_when_what_it_needs_is_done_and_not_later(stage, plan_of):
 
     run, outcome = asyncio.run(main())
     assert outcome.status == "success"
-    assert told(run.events, ev.TASK_FINISHED) == ["quick", "after", "slow"]
+    moments = [(event.type, event.data.get("step_id")) for event in run.events]
+    began = moments.index((ev.TASK_STARTED, "after"))
+    assert moments.index((ev.TASK_FINISHED, "quick")) < began
+    assert began < moments.index((ev.TASK_FINISHED, "slow"))
     assert list(outcome.value["results"]) == ["slow", "quick", "after"]
+
+
+class Full(MemoryStore):
+    """A store with no room, from some moment on."""
+
+    full = False
+
+    def adopt(self, run_id, journal):
+        return False
+
+    async def append(self, run_id, events, lease=None):
+        if self.full:
+            raise StoreError("the disk is full")
+        await super().append(run_id, events, lease)
+
+
+def test_when_all_steps_break_off_at_once_one_is_raised_and_none_is_lost_unseen(stage, plan_of):
+    stage.plans = [plan_of(**dict.fromkeys("abcd", ""))]
+    unseen = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unseen.append(told))
+        store, begun = Full(), []
+        together = asyncio.Event()
+
+        async def step(request, step_id):
+            begun.append(step_id)
+            if len(begun) == 4:
+                store.full = True
+                together.set()
+            await together.wait()
+            return step_id
+
+        stage.step = step
+        async with stage.engine(store=store) as engine:
+            run = await engine.start(stage.agent(max_parallel=4), {"task": "t"})
+            with pytest.raises(StoreError, match="disk is full"):
+                await run.result()
+        del run
+        gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert unseen == []
 
 
 def failing(*names):
@@ -360,6 +441,8 @@ def test_ids_that_no_node_can_have_are_drawn_under_others(stage):
         (lambda: PlanAndExecute(ToolLoop(), max_replans=-1), "max_replans"),
         (lambda: PlanAndExecute(ToolLoop(), model=object()), "model"),
         (lambda: ToolLoop(max_turns=0), "max_turns"),
+        (lambda: ToolLoop(system=""), "system"),
+        (lambda: PlanAndExecute(ToolLoop(), planner_system=None), "planner_system"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_when_they_are_made(make, words):

@@ -155,6 +155,25 @@ def test_what_is_no_answer_fails_and_says_why(reply, words):
     assert words in outcome.reason
 
 
+@pytest.mark.parametrize(
+    ("stopped", "words"),
+    [({"finish_reason": "content_filter"}, "filter"), ({"refusal": "not that"}, "refused")],
+)
+def test_calls_of_an_answer_that_was_stopped_are_not_made(stopped, words):
+    made = []
+
+    def note(x: int) -> int:
+        made.append(x)
+        return x
+
+    reply = tool_call("note", x=1).model_copy(update=stopped)
+    outcome, _, _ = run_loop(lambda request: reply, [note])
+
+    assert outcome.status == "failed"
+    assert words in outcome.reason
+    assert made == []
+
+
 def test_a_model_that_cannot_be_asked_fails_the_run_with_its_message():
     def model(request):
         raise ModelError("rate_limited", "too many requests", model="m")

@@ -118,6 +118,13 @@ def test_a_killed_run_is_listed_shown_and_finished_and_only_what_is_missing_is_c
     code, said, errors = command("resume", run_id, "--tools", "own_mortal")
     assert code == 0, errors
     assert "to be called: each (2 of 4 items), total" in said
+    assert [line.split()[:2] for line in said.splitlines() if line.startswith("  ")] == [
+        ["listing", "ok"],
+        ["each", "started"],
+        ["each", "ok"],
+        ["total", "started"],
+        ["total", "ok"],
+    ]
     assert "mortal: completed, 3 of 3 nodes ok" in said
     assert calls(killed) == ["fetch 2", "fetch 3", "total"]
     code, _, errors = command("resume", run_id, "--tools", "own_mortal")

@@ -105,6 +105,8 @@ def test_a_result_is_taken_out_as_what_it_is(command, with_tools, project, monke
     assert out("blob", "b.bin").read_bytes() == b"\0\xff"
     assert json.loads(out("each", "e.json").read_text())[2] == {"x": 2, "square": 4}
     assert json.loads(out("each.1", "e1.json").read_text()) == {"x": 1, "square": 1}
+    assert pd.read_csv(out("each", "e.csv"))["square"].tolist()[:3] == [0, 1, 4]
+    assert pd.read_parquet(out("each.1", "e1.parquet")).to_dict("list") == {"x": [1], "square": [1]}
     code, _, errors = command("show", path, "--artifact", "odd", "--out", "o.json")
     assert code == 2
     assert "no file can hold as it is" in errors

@@ -414,6 +414,8 @@ def test_a_key_is_in_nothing_that_shows_a_client():
     assert repr(client) == "<OpenAIClient 'm' at http://127.0.0.1:9/v1>"
     assert KEY not in repr(vars(client))
     assert "other-secret" not in repr(vars(client))
+    assert "pass-word" not in repr(vars(client))
+    assert "token=abc" not in repr(vars(client))
 
 
 def test_a_key_does_not_follow_a_redirect_to_another_address(ask):

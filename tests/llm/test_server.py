@@ -108,6 +108,24 @@ def test_a_failure_carries_its_wait_and_its_code():
     }
 
 
+def test_many_connections_at_once_are_all_answered():
+    gate = threading.Barrier(60)
+    found = []
+
+    def ask(server):
+        gate.wait(10)
+        found.append(post(server, {"model": "m"})[0])
+
+    with ScriptedServer(lambda request: text("hi")) as server:
+        threads = [threading.Thread(target=ask, args=(server,)) for _ in range(60)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert found == [200] * 60
+
+
 def test_a_text_may_be_sent_as_it_stands():
     with ScriptedServer([raw("<p>", content_type="text/html", status=502)]) as server:
         assert post(server, b"no json")[0::2] == (502, "<p>")

@@ -1,6 +1,9 @@
+import json
+
 import pytest
 
-from planbench.llm.wire import Pieces, reply_of, usage_of
+from planbench.llm.client import Message, ModelRequest, ToolSpec
+from planbench.llm.wire import Manner, Pieces, body_of, reply_of, usage_of
 
 
 def completion(**message):
@@ -98,3 +101,29 @@ def test_a_stream_without_an_end_is_not_finished():
     pieces.add({"choices": [{"delta": {"content": "half"}}]})
 
     assert not pieces.is_finished
+
+
+def test_two_calls_of_one_answer_have_two_ids():
+    calls = [{"id": name, "function": {"name": "f"}} for name in ("a", "a", "a_2", "a")]
+    read = reply_of(completion(tool_calls=calls)).tool_calls
+
+    assert [one.id for one in read] == ["a", "a_2", "a_2_2", "a_3"]
+
+
+def test_a_sign_that_comes_in_two_pieces_is_one_sign():
+    pieces = Pieces()
+    for half in ("x \ud83d", "\ude00 y"):
+        pieces.add({"choices": [{"delta": {"content": half}, "finish_reason": "stop"}]})
+
+    assert pieces.reply().content == "x \U0001f600 y"
+
+
+def test_what_is_sent_is_text_whatever_a_tool_gave():
+    half = "name-\udcff.txt"
+    request = ModelRequest(
+        [Message(role="tool", content=half, tool_call_id="a", name="f")],
+        tools=[ToolSpec("f", half, {"type": "object", "description": half})],
+    )
+    body = body_of(request, "m", Manner(), {})
+
+    assert json.dumps(body, ensure_ascii=False).encode().count(b"name-?.txt") == 3

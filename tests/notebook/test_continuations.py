@@ -86,6 +86,12 @@ def test_artifacts_of_a_run_in_memory_are_said_to_be_there(cells):
     assert table(cells, "%plan artifacts")["kept"].to_list() == ["memory"]
 
 
+def test_after_a_red_run_the_next_useful_command_goes_on_with_it(kept):
+    run_id = red(kept)
+
+    assert f"%plan resume {run_id}" in kept.ok("%plan")
+
+
 def test_a_resumed_run_says_first_what_it_calls_and_is_red_as_a_run_is(kept):
     run_id = red(kept)
     another_kernel(kept)

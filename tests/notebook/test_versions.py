@@ -13,6 +13,12 @@ def test_the_plan_of_the_last_cell_is_saved_as_it_was_written(cells, sweep):
     assert cells.read("sweep") == sweep
 
 
+def test_the_plan_of_the_last_cell_is_named_where_the_name_is_that_of_another(cells, sweep):
+    cells.ok(f"%%plan\n{sweep}")
+    said = "saved other, version 1: the plan 'sweep' of the last %%plan cell"
+    assert cells.ok("%plan save other") == said
+
+
 def test_of_a_pasted_answer_the_plan_alone_is_saved(cells, sweep):
     cells.ok(f"%%plan\nHere it is:\n\n```yaml\n{sweep}```\nShall I run it?\n")
     cells.ok("%plan save sweep")

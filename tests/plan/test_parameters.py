@@ -104,12 +104,12 @@ def test_missing_parameters_are_told_with_what_the_plan_takes():
         (
             "missing_param",
             "{params.date} has no value",
-            "give params={'date': ...}; the plan takes date, limit, region, tool",
+            "give params={'date': ...} or --param date=...; the plan takes date, limit, region, tool",
         ),
         (
             "missing_param",
             "{params.tool} has no value",
-            "give params={'tool': ...}; the plan takes date, limit, region, tool",
+            "give params={'tool': ...} or --param tool=...; the plan takes date, limit, region, tool",
         ),
     ]
 

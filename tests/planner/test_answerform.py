@@ -5,6 +5,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from planbench import load_plan
+from planbench.algos.step_prompts import STEPS
 from planbench.planner.answerform import KEYWORDS, delta_form, plan_form
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +63,11 @@ def test_it_is_a_schema_small_and_flat_enough_for_endpoints(form):
     assert depth(form.schema) <= 8
     assert len(json.dumps(form.schema)) < 10_000
     assert "$ref" not in json.dumps(form.schema)
+
+
+def test_the_form_of_steps_is_one_for_strict_mode_and_is_sent_as_such():
+    assert list(strict_problems(STEPS.schema)) == []
+    assert STEPS.strict is True
 
 
 def test_the_checker_finds_what_strict_mode_refuses():

@@ -48,3 +48,9 @@ def test_a_result_that_failed_is_not_listed_twice():
 
     assert text.count('"node": "a"') == 1
     assert text.count('"node": "b"') == 1
+
+
+def test_no_field_is_offered_that_every_run_refuses():
+    assert "timeout" in prompts.LANGUAGE
+    assert "approve" not in prompts.LANGUAGE
+    assert "cache" not in prompts.LANGUAGE

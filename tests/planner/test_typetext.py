@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -99,5 +99,6 @@ JSON = st.recursive(
 
 
 @given(JSON)
+@example({"type": None, "required": [[]], "properties": None})
 def test_whatever_a_schema_is_it_is_written(schema):
     assert isinstance(type_text(schema), str)

@@ -1,3 +1,5 @@
+from planbench.tools import ToolRegistry
+
 HEAD = "name: p\nobjective: o\nnodes:\n"
 LISTING = """\
   - id: listing
@@ -18,6 +20,7 @@ def test_an_unknown_tool_names_a_near_one_that_is_allowed(one, node):
 
     assert one(text).fix == "did you mean 'fetch'?"
     assert one(text, allowed_tools=["list_*"]).fix == "registered: list_reports"
+    assert "add the module" in one(text, registry=ToolRegistry()).fix
 
 
 def test_a_tool_that_is_not_allowed_is_told_with_those_that_are(told, one, node):
