@@ -136,21 +136,21 @@ class FanOut:
         self.active += 1
         self._tasks.add(task)
         scope = Scope(sched.values.artifact, sched.values.ref, secret=sched.values.secret)
-        fanouts = sched.fanouts
+        fanouts, journal, kept, careful = sched.fanouts, sched.journal, self._kept, self._careful
         now = monotonic()
         try:
             while self.next < self.total and self.aborted is None:
-                if sched.journal is not None:
+                if journal is not None:
                     sched.relay()
-                    await sched.journal.kept()
+                    await journal.kept()
                     if self.next >= self.total or self.aborted is not None:
                         break
                 index = self.next
                 self.next = index + 1
-                if self._kept and self.entries[index] is not None:
+                if kept and self.entries[index] is not None:
                     continue
                 scope.item = item = self.items[index]
-                if self._careful and isinstance(item, Entry):
+                if careful and isinstance(item, Entry):
                     sched.relay()
                     scope.item = await sched.values.item(item)
                 scope.index = index
