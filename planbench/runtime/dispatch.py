@@ -156,6 +156,8 @@ class ToolThreads:
                     error = raised
             if not self._free(future, value, error):
                 return
+            # a thread that waits for its next call must not hold what the last one gave
+            job = future = function = value = error = None  # type: ignore[assignment]  # all are set anew
 
     def _begins(self, future: asyncio.Future[Any]) -> bool:
         """Whether the call is still wanted: one that was given up in the queue must not run."""

@@ -156,9 +156,12 @@ def test_whoever_is_cancelled_while_waiting_cancels_the_run_and_its_children():
 def test_leaving_the_engine_ends_a_whole_tree():
     async def main():
         begun = asyncio.Event()
+        started = []
 
         async def inner(agent, inputs):
-            begun.set()
+            started.append(agent)
+            if len(started) == 5:
+                begun.set()
             await asyncio.sleep(60)
 
         async def outer(agent, inputs):
