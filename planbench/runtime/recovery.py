@@ -260,8 +260,7 @@ class Recovery:
         last = held.history.events[-1].seq
         event = Event(last + 1, held.history.run_id, time(), kind, data)
         await self._engine.store.append(event.run_id, [event], held.lease)
-        if held.history.events[-1] is not event:  # a store in memory shares the list
-            held.history.events.append(event)
+        held.history.events.append(event)
         held.history.state.apply(event)
 
     def way(
