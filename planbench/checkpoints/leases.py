@@ -53,6 +53,12 @@ def check_claim(run_id: str, owner: str, ttl: float) -> None:
         )
 
 
+def readable(run_id: str, owner: object, token: object, expires: object) -> Lease | None:
+    """Make the lease that is stored; one that cannot be read is nobody's, and the next one is higher."""
+    sound = isinstance(owner, str) and type(token) is int and type(expires) in (int, float)
+    return Lease(run_id, str(owner), token, expires) if sound else None  # type: ignore[arg-type]  # as just seen
+
+
 def next_token(newest: int, now: float) -> int:
     """Give a token above the newest of a run; ``now`` is epoch seconds."""
     return max(newest + 1, int(now * MICROSECONDS))

@@ -31,7 +31,11 @@ _DUPLICATE: Final = 11000
 """MongoDB's code for a second document under a unique key."""
 _DATABASE: Final = "planbench"
 _NOW: Final = {"$divide": [{"$toLong": "$$NOW"}, 1_000.0]}
-_FREE: Final = {"$expr": {"$lte": ["$expires", _NOW]}}
+_SOUND: Final = {
+    "owner": {"$type": "string"}, "token": {"$type": "number"}, "expires": {"$type": "number"},
+}  # fmt: skip
+"""What can be read as a lease; any other is nobody's."""
+_FREE: Final = {"$or": [{"$expr": {"$lte": ["$expires", _NOW]}}, {"$nor": [_SOUND]}]}
 _OPTIONS: Final[dict[str, Any]] = {
     "serverSelectionTimeoutMS": int(CONNECT_SECONDS * 1_000),
     "connectTimeoutMS": int(CONNECT_SECONDS * 1_000),
@@ -137,7 +141,7 @@ class MongoStore(ServerStore):
             run = await self._taken(run_id, self._nobody, None)
             if run is None:
                 raise held(run_id)
-        if not isinstance(run.get("last"), int):
+        if not isinstance(run.get("last"), int) or _eras(run) is None:
             raise damaged(run_id, "its entry cannot be read")
         return run
 
@@ -205,7 +209,7 @@ class MongoStore(ServerStore):
         if run is None or run.get("events") == 0:
             return [], None
         last, count = run.get("last"), run.get("events")
-        if not isinstance(last, int) or not isinstance(count, int):
+        if not isinstance(last, int) or not isinstance(count, int) or _eras(run) is None:
             raise damaged(run_id, "its entry cannot be read")
         chosen = {"run_id": run_id, "seq": {"$gt": after, "$lte": last}}
         found = await self._events.find(chosen).sort("seq").to_list()
@@ -213,7 +217,7 @@ class MongoStore(ServerStore):
 
     def _counting(self, run: Document, found: list[Document]) -> list[tuple[int, Any]]:
         """Pick the events that were written by the token whose part of the run they are in."""
-        eras = [(era["after"], era["token"]) for era in run["eras"]]
+        eras = _eras(run) or []
         rows = []
         for event in found:
             seq = event["seq"]
@@ -261,13 +265,15 @@ class MongoStore(ServerStore):
         chosen: Document = {"_id": run_id, "$or": [{"owner": owner}, _FREE]}
         expires = RELEASED if ttl is None else {"$add": [_NOW, ttl]}
         clock = {"$multiply": [{"$toLong": "$$NOW"}, MICROSECONDS // 1_000]}
+        numbers = ("int", "long", "double", "decimal")
+        token = {"$cond": [{"$in": [{"$type": "$token"}, numbers]}, {"$add": ["$token", 1]}, 0]}
         ended = {
             "$filter": {"input": "$eras", "as": "era", "cond": {"$lt": ["$$era.after", "$last"]}}
         }
         change: list[Document] = [
             {
                 "$set": {
-                    "token": {"$max": [{"$add": ["$token", 1]}, clock]},
+                    "token": {"$max": [token, clock]},
                     "owner": {"$literal": owner},
                     "expires": expires,
                 }
@@ -300,13 +306,21 @@ class MongoStore(ServerStore):
         return done.matched_count == 1
 
     async def _live(self, run_id: str) -> Lease | None:
-        chosen = {"_id": run_id, "$expr": {"$gt": ["$expires", _NOW]}}
+        chosen = {"_id": run_id, "$expr": {"$gt": ["$expires", _NOW]}, **_SOUND}
         run = await self._runs.find_one(chosen)
         return None if run is None else _lease(run)
 
 
 def _lease(run: Mapping[str, Any]) -> Lease:
     return Lease(run["_id"], run["owner"], int(run["token"]), float(run["expires"]))
+
+
+def _eras(run: Document) -> list[tuple[int, Any]] | None:
+    """Give after which event each token wrote; None where that cannot be read."""
+    try:
+        return [(int(era["after"]), era["token"]) for era in run["eras"]]
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def _changes(run: Document, change: Change) -> Document:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_SEQ: Final = 2**53
 """Event numbers stay below: the scripts of Redis count in doubles."""
 _LONGEST_STATUS: Final = 50
+_DEEPEST: Final = 400
+"""Levels of one event: more could be written, and not be read from a deeper stack."""
 _STRICT: Final = (
     orjson.OPT_PASSTHROUGH_DATACLASS
     | orjson.OPT_PASSTHROUGH_DATETIME
@@ -154,23 +156,27 @@ def encoded(event: Event) -> bytes:
     except (TypeError, ValueError):  # the other writer takes more, or says what it is
         pass
     try:
-        _check_keys(record)
-        return b" " + json.dumps(record, separators=(",", ":")).encode("ascii")
+        body = b" " + json.dumps(record, separators=(",", ":")).encode("ascii")
+        _check_form(record)
     except (TypeError, ValueError, RecursionError) as error:
         raise _unwritable(event, error) from error
+    return body
 
 
-def _check_keys(record: Any) -> None:
-    rest = [record]
+def _check_form(record: Any) -> None:
+    """Refuse names that are no text, and more levels than can be read; what holds itself is known by now."""
+    rest = [(record, 0)]
     while rest:
-        value = rest.pop()
+        value, level = rest.pop()
+        if level > _DEEPEST:
+            raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
         if isinstance(value, dict):
             for key in value:
                 if not isinstance(key, str):
                     raise TypeError(f"{key!r} is no name of a JSON object")
-            rest.extend(value.values())
+            rest.extend((item, level + 1) for item in value.values())
         elif isinstance(value, list | tuple):
-            rest.extend(value)
+            rest.extend((item, level + 1) for item in value)
 
 
 def _unwritable(event: Event, error: Exception) -> StoreError:
@@ -186,11 +192,16 @@ def check_same(event: Event, stored: Event | None) -> None:
         raise StoreError(
             f"event {event.seq} of run {event.run_id!r} comes too late: later ones are on record, and it is not"
         )
-    if stored != event:
+    if stored != event and _form(stored) != _form(event):
         raise StoreError(
             f"event {event.seq} of run {event.run_id!r} is on record already, with other content",
             hint="two writers of one run: each must hold its lease",
         )
+
+
+def _form(event: Event) -> str:
+    """Give what is stored of an event, its names in order: there NaN equals itself, and a tuple is a list."""
+    return json.dumps(json.loads(encoded(event)), sort_keys=True)
 
 
 def change_of(events: Sequence[Event]) -> Change:

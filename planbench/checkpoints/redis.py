@@ -29,6 +29,8 @@ TTL_VARIABLE: Final = "FLOW_CHECKPOINT_REDIS_TTL"
 _DAY: Final = 24 * 60 * 60
 _CONNECTIONS: Final = 16
 _PAGE: Final = 2_000
+_WRONG_TYPE: Final = "WRONGTYPE"
+"""How Redis begins to say that a key holds something else than it should."""
 _FIELDS: Final = ("head", "status", "started", "updated", "events")
 _logger = logging.getLogger(__name__)
 
@@ -216,10 +218,17 @@ class RedisStore(ServerStore):
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hmget(self._keys(run_id)[2], ["owner", "token", "expires"])
             pipe.time()
-            (owner, token, expires), (seconds, micro) = await pipe.execute()
-        if token is None or float(expires) <= seconds + micro / 1e6:
+            found, moment = await pipe.execute(raise_on_error=False)
+        for answer in (found, moment):
+            if isinstance(answer, Exception) and not str(answer).startswith(_WRONG_TYPE):
+                raise answer
+        try:
+            owner, token, expires = found
+            lease = Lease(run_id, _text(owner), int(token), float(expires))
+        except (TypeError, ValueError):  # there is none, or it cannot be read
             return None
-        return Lease(run_id, _text(owner), int(token), float(expires))
+        seconds, micro = moment
+        return lease if lease.expires > seconds + micro / 1e6 else None
 
 
 def _seconds(value: str | int) -> float:

@@ -15,8 +15,11 @@ local entry, events, lease, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local run, life = ARGV[1], tonumber(ARGV[2])
 local clock = redis.call('TIME')
 local now = clock[1] + clock[2] / 1e6
-local newest = redis.call('HMGET', lease, 'token', 'expires', 'owner')
-local live = newest[2] and tonumber(newest[2]) > now
+local newest = redis.pcall('HMGET', lease, 'token', 'expires', 'owner')
+-- a lease that cannot be read is nobody's
+local sound = tonumber(newest[1]) and tonumber(newest[2]) and newest[3]
+if not sound then newest = {false, false, false} end
+local live = sound and tonumber(newest[2]) > now
 
 local function touch(ms)
     for _, key in ipairs({entry, events, lease, index}) do
@@ -89,6 +92,7 @@ if live and newest[3] ~= owner then return false end
 local token = clock[1] * 1e6 + clock[2]
 if newest[1] then token = math.max(token, tonumber(newest[1]) + 1) end
 local given = {string.format('%.0f', token), string.format('%.6f', now + seconds)}
+if not sound then redis.call('DEL', lease) end
 redis.call('HSET', lease, 'token', given[1], 'expires', given[2], 'owner', owner)
 touch(math.max(life, math.ceil(seconds * 1000)))
 return given

@@ -18,7 +18,7 @@ from planbench.checkpoints.records import (
     decoded_all,
     listed,
 )
-from planbench.errors import ConfigurationError, StoreError
+from planbench.errors import ConfigurationError, RecordDamaged, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +37,12 @@ _LONGEST_REASON: Final = 300
 
 Rows = tuple[list[tuple[int, Any]], int | None]
 """Stored events with their numbers, and how many of them there must be."""
+
+
+async def _decoded(run_id: str, rows: list[tuple[int, Any]], count: int | None) -> list[Event]:
+    if len(rows) > _LARGE:
+        return await asyncio.to_thread(decoded_all, run_id, rows, count)
+    return decoded_all(run_id, rows, count)
 
 
 def missing_driver(module: str, extra: str) -> ConfigurationError:
@@ -109,11 +115,18 @@ class ServerStore(CheckpointStore):
             return []
         after = max(after, 0)
         with self._damage.noted(run_id, whole=after == 0):
-            with self._reaching("read"):
-                rows, count = await self._rows(run_id, after)
-            if len(rows) > _LARGE:
-                return await asyncio.to_thread(decoded_all, run_id, rows, count)
-            return decoded_all(run_id, rows, count)
+            found = await self._found(run_id, after)
+            try:
+                return await _decoded(run_id, *found)
+            except RecordDamaged:
+                again = await self._found(run_id, after)
+                if again == found:
+                    raise
+                return await _decoded(run_id, *again)  # it was deleted while it was read
+
+    async def _found(self, run_id: str, after: int) -> Rows:
+        with self._reaching("read"):
+            return await self._rows(run_id, after)
 
     async def runs(self, status: str | None = None) -> list[RunRecord]:
         """List the runs, oldest first, or those of one status."""

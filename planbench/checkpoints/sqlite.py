@@ -12,7 +12,15 @@ from urllib.parse import unquote
 
 from planbench.checkpoints.addresses import options_of
 from planbench.checkpoints.base import CheckpointStore, Lease, RunRecord, is_run_id
-from planbench.checkpoints.leases import RELEASED, check_claim, check_ttl, held, lost, next_token
+from planbench.checkpoints.leases import (
+    RELEASED,
+    check_claim,
+    check_ttl,
+    held,
+    lost,
+    next_token,
+    readable,
+)
 from planbench.checkpoints.records import (
     Damage,
     Entry,
@@ -26,7 +34,7 @@ from planbench.checkpoints.records import (
     listed,
     record_of,
 )
-from planbench.checkpoints.sqlite_file import opener, reason
+from planbench.checkpoints.sqlite_file import is_malformed, opener, reason
 from planbench.checkpoints.sqlite_thread import DatabaseThread
 from planbench.errors import ConfigurationError, StoreError
 
@@ -139,7 +147,12 @@ class SQLiteStore(CheckpointStore):
         if not is_run_id(run_id):
             return []
         with self._damage.noted(run_id, whole=after <= 0):
-            return await self._look(partial(_read, run_id, after))
+            try:
+                return await self._look(partial(_read, run_id, after))
+            except StoreError as error:
+                if is_malformed(error.__cause__):  # in the pages of this run, perhaps in no other
+                    raise damaged(run_id, error.message) from error
+                raise
 
     async def runs(self, status: str | None = None) -> list[RunRecord]:
         """List the runs, oldest first, or those of one status."""
@@ -160,7 +173,12 @@ class SQLiteStore(CheckpointStore):
 
     async def drop(self, record: RunRecord) -> bool:
         """Delete a run if it is still as in ``record`` and nobody holds it."""
-        return await self._write(partial(_delete_ended, record))
+        try:
+            return await self._write(partial(_delete_ended, record))
+        except StoreError as error:
+            if is_malformed(error.__cause__):
+                return False  # a damaged run stays, and keeps no other from being forgotten
+            raise
 
     # -- leases -----------------------------------------------------------------------
 
@@ -266,7 +284,7 @@ def _newest(connection: sqlite3.Connection, run_id: str) -> Lease | None:
     row = connection.execute(
         "SELECT run_id, owner, token, expires FROM planbench_leases WHERE run_id = ?", (run_id,)
     ).fetchone()
-    return None if row is None else Lease(*row)
+    return None if row is None else readable(*row)
 
 
 def _live(run_id: str, connection: sqlite3.Connection) -> Lease | None:
@@ -299,7 +317,8 @@ def _hold(lease: Lease, ttl: float | None, connection: sqlite3.Connection) -> bo
     expires = RELEASED if ttl is None else time.time() + ttl
     return bool(
         connection.execute(
-            "UPDATE planbench_leases SET expires = ? WHERE run_id = ? AND token = ? AND expires != ?",
+            "UPDATE planbench_leases SET expires = ? WHERE run_id = ? AND token = ? AND expires != ? "
+            "AND typeof(expires) = 'real'",
             (expires, lease.run_id, lease.token, RELEASED),
         ).rowcount
     )

@@ -8,7 +8,7 @@ import sqlite3
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from planbench.checkpoints.sqlite_thread import Opener, is_busy, patiently
+from planbench.checkpoints.sqlite_thread import Opener, is_busy, patiently, primary
 from planbench.errors import StoreError
 
 if TYPE_CHECKING:
@@ -52,6 +52,12 @@ def reason(error: sqlite3.Error | OSError) -> str:
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return "it is no SQLite database"
     return str(error)
+
+
+def is_malformed(error: BaseException | None) -> bool:
+    """Whether SQLite has found pages that it did not write."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and primary(code) == sqlite3.SQLITE_CORRUPT
 
 
 def _connected(path: Path, synchronous: str) -> sqlite3.Connection:

@@ -103,7 +103,12 @@ class DatabaseThread:
 def is_busy(error: BaseException) -> bool:
     """Whether somebody else holds the database."""
     code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & _PRIMARY in _BUSY
+    return code is not None and primary(code) in _BUSY
+
+
+def primary(code: int) -> int:
+    """Give what an error is, of a code that says more."""
+    return code & _PRIMARY
 
 
 def patiently(work: Callable[[], T], patience: float) -> T:

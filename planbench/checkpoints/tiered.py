@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from planbench.checkpoints.base import CheckpointStore, Lease, RunRecord
 from planbench.checkpoints.records import listed
-from planbench.errors import ConfigurationError, StoreError
+from planbench.errors import ConfigurationError, RecordDamaged, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -118,7 +118,12 @@ class TieredStore(CheckpointStore):
                 await tier.append(run_id, events)
             return True
 
-        if await self._ask_beside(follow):
+        try:
+            followed = await self._ask_beside(follow)
+        except RecordDamaged as error:  # the next append writes it anew
+            _logger.warning("the ephemeral tier has lost a run that the durable one has: %s", error)
+            return
+        if followed:
             self._behind.discard(run_id)
 
     async def _bring_head(
@@ -204,7 +209,10 @@ class TieredStore(CheckpointStore):
         return self._beside is None and self._first.adopt(run_id, journal)
 
     async def _ask_beside(self, question: Callable[[CheckpointStore], Awaitable[T]]) -> T | None:
-        """Ask the ephemeral tier; None where there is none, or where it fails."""
+        """Ask the ephemeral tier; None where there is none, or where it fails.
+
+        Raises RecordDamaged: that is an answer about one run.
+        """
         if self._beside is None or time.monotonic() < self._retry_at:
             return None
         try:
@@ -212,6 +220,8 @@ class TieredStore(CheckpointStore):
                 await self._beside.open()
                 self._beside_open = True
             return await question(self._beside)
+        except RecordDamaged:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the durable tier has acknowledged
             self._leave_alone(error)
             return None

@@ -43,7 +43,7 @@ class ArtifactFiles(ABC):
 
     @abstractmethod
     def put(self, name: str, data: bytes) -> None:
-        """Store a file; one that is there with as many bytes stays, and counts as stored now."""
+        """Store a file; one that is there with these bytes stays, and counts as stored now."""
 
     @abstractmethod
     def size(self, name: str) -> int | None:
@@ -56,6 +56,11 @@ class ArtifactFiles(ABC):
     @abstractmethod
     def delete(self, name: str) -> None:
         """Delete a file; one that is not there is no error."""
+
+    def drop(self, file: StoredFile) -> bool:
+        """Delete a file as it was listed; False where it was stored again since."""
+        self.delete(file.name)
+        return True
 
     @abstractmethod
     def files(self) -> Iterator[StoredFile]:
@@ -101,10 +106,8 @@ class LocalFiles(ArtifactFiles):
     def put(self, name: str, data: bytes) -> None:
         """Store a file whole; where it is flushed it outlives the machine's next stop."""
         path = self._path(name)
-        with contextlib.suppress(FileNotFoundError):
-            if path.stat().st_size == len(data):
-                os.utime(path)
-                return
+        if self._has(path, data):
+            return
         _make(path.parent)
         beside = _write_beside(path.parent, data, flushed=self._flushed)
         try:
@@ -114,6 +117,16 @@ class LocalFiles(ArtifactFiles):
             raise
         if self._flushed:
             _settle(path.parent)
+
+    def _has(self, path: Path, data: bytes) -> bool:
+        """Count what is there as stored now; not one whose bytes are others: a disk may have changed it."""
+        try:
+            if path.stat().st_size != len(data):
+                return False
+            os.utime(path)  # first, so that nobody takes it away as an old one
+            return path.read_bytes() == data
+        except FileNotFoundError:
+            return False
 
     def size(self, name: str) -> int | None:
         """Give the bytes of a file."""
@@ -129,6 +142,20 @@ class LocalFiles(ArtifactFiles):
     def delete(self, name: str) -> None:
         """Delete a file."""
         self._path(name).unlink(missing_ok=True)
+
+    def drop(self, file: StoredFile) -> bool:
+        """Delete a file as it was listed: it is set aside first, so that a writer beside this makes it anew."""
+        path = self._path(file.name)
+        aside = path.with_name(f".{secrets.token_hex(8)}{_UNFINISHED}")
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_mtime != file.stored:
+                return False
+            path.rename(aside)
+            if aside.stat().st_mtime != file.stored:
+                aside.replace(path)
+                return False
+            aside.unlink()
+        return True
 
     def files(self) -> Iterator[StoredFile]:
         """List the files that are whole."""
@@ -172,9 +199,7 @@ class RemoteFiles(ArtifactFiles):
         self.system.rm_file(path)
 
     def put(self, name: str, data: bytes) -> None:
-        """Store a file in one call."""
-        if self.size(name) == len(data):
-            return
+        """Store a file in one call, also over one that is there: that makes it young again."""
         path = self._path(name)
         self.system.makedirs(path.rpartition("/")[0], exist_ok=True)
         self.system.pipe_file(path, data)

@@ -130,8 +130,8 @@ class ArtifactStore:
 
         ``keep`` holds digests that are never deleted. With ``before`` (epoch seconds)
         those last stored before it go; with ``max_bytes`` the oldest go until the rest
-        is not above it; with neither, all. Keep what a run may be about to record:
-        give ``before``, or prune while nothing runs.
+        is not above it; with neither, all. One that is stored again meanwhile stays. Keep
+        what a run may be about to record: give ``before``, or prune while nothing runs.
         """
         keep = frozenset(keep)
         stored = sorted(self._stored(), key=lambda file: file.stored)
@@ -143,9 +143,10 @@ class ArtifactStore:
             over = max_bytes is not None and total > max_bytes
             if digest not in keep and (old or over or (before is None and max_bytes is None)):
                 with _told("delete", file.size):
-                    self._files.delete(file.name)
-                total -= file.size
-                deleted.append(digest)
+                    gone = self._files.drop(file)
+                if gone:
+                    total -= file.size
+                    deleted.append(digest)
         with _told("delete", 0):
             self._files.sweep()
         return deleted

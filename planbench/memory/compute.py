@@ -6,7 +6,7 @@ import operator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from planbench.errors import FrameError, SpecInvalid
+from planbench.errors import PlanbenchError, SpecInvalid
 from planbench.memory.frames import to_frame
 from planbench.memory.selection import is_pattern
 from planbench.memory.sizes import format_bytes, measure
@@ -152,8 +152,8 @@ def _words(place: str, said: str, hint: str | None = None) -> Iterator[None]:
     """Say in our words what pandas cannot do with these values: its own may quote them."""
     try:
         yield
-    except (TypeError, ValueError, OverflowError, ArithmeticError) as error:
-        if isinstance(error, SpecInvalid | FrameError):
+    except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:
+        if isinstance(error, PlanbenchError):
             raise
         raise SpecInvalid(f"{place}: {said}", hint=hint) from None
 

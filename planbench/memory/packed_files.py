@@ -25,7 +25,8 @@ _SCHEMA: Final = """CREATE TABLE IF NOT EXISTS files (
     name TEXT PRIMARY KEY, stored REAL NOT NULL, data BLOB NOT NULL
 )"""
 _PUT: Final = (
-    "INSERT INTO files VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET stored = excluded.stored"
+    "INSERT INTO files VALUES (?, ?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET stored = excluded.stored, data = excluded.data"
 )
 
 
@@ -36,6 +37,7 @@ class PackedFiles(LocalFiles):
         super().__init__(folder, flushed=False)
         self._below: dict[tuple[str, ...], PackedFiles] = {}
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._lock = Lock()
 
     def below(self, *names: str) -> PackedFiles:
@@ -79,6 +81,14 @@ class PackedFiles(LocalFiles):
             with self._lock:
                 self._open().execute("DELETE FROM files WHERE name = ?", (name,))
 
+    def drop(self, file: StoredFile) -> bool:
+        """Delete a file as it was listed; False where it was stored again since."""
+        if self._one("SELECT stored FROM files WHERE name = ?", file.name) is None:
+            return super().drop(file)
+        query = "DELETE FROM files WHERE name = ? AND stored = ?"
+        with self._lock:
+            return bool(self._open().execute(query, (file.name, file.stored)).rowcount)
+
     def files(self) -> Iterator[StoredFile]:
         """List the files that are whole."""
         yield from super().files()
@@ -99,7 +109,18 @@ class PackedFiles(LocalFiles):
     def _exists(self) -> bool:
         return self._connection is not None or (self.folder / DATABASE).exists()
 
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            about = (self.folder / DATABASE).stat()
+        except FileNotFoundError:
+            return None
+        return about.st_dev, about.st_ino
+
     def _open(self) -> sqlite3.Connection:
+        if self._connection is not None and self._identity() != self._file:
+            # Somebody has taken the file away: what is written to one without a name is lost.
+            self._connection.close()
+            self._connection = None
         if self._connection is None:
             self.make()
             connection = sqlite3.connect(
@@ -116,4 +137,5 @@ class PackedFiles(LocalFiles):
                 connection.close()
                 raise
             self._connection = connection
+            self._file = self._identity()
         return self._connection

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DEPTH: Final = 100
+_LONGEST_INT: Final = 10_000
+"""Bits of the largest whole number: Python writes few more digits than those, and readers of JSON far fewer."""
 _AS_THEY_ARE: Final = frozenset({NoneType, bool, int, str})
 _BUILT_ON: Final[dict[type, Callable[[Any], Any]]] = {
     str: str.__str__,
@@ -101,7 +103,7 @@ class _Walk:
         if kind is float:
             return value if math.isfinite(value) else None
         if kind in _AS_THEY_ARE:
-            return value
+            return self._number(value, place) if kind is int else value
         if depth > _DEPTH:
             raise ArtifactRefused(f"{place[:200]} lies deeper than {_DEPTH} levels")
         if isinstance(value, bytes | bytearray | memoryview):
@@ -111,13 +113,29 @@ class _Walk:
             return self._table(to_frame(value), place, depth)
         fields = as_record(value)
         if fields is not None:
-            return {
-                self._key(key, place): self.plain(item, f"{place}.{_short(key)}", depth + 1)
-                for key, item in fields.items()
-            }
+            return self._map(fields, place, depth)
         if isinstance(value, list | tuple | set | frozenset):
             return [self.plain(v, f"{place}[{at}]", depth + 1) for at, v in enumerate(value)]
         return self._scalar(value, place, depth)
+
+    def _map(self, fields: dict[Any, Any], place: str, depth: int) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, item in fields.items():
+            name = self._key(key, place)
+            if name in made:
+                raise ArtifactRefused(
+                    f"{place[:200].lstrip('.') or 'the value'} has two keys that JSON writes as {name[:60]!r}"
+                )
+            made[name] = self.plain(item, f"{place}.{_short(key)}", depth + 1)
+        return made
+
+    def _number(self, value: int, place: str) -> int:
+        if value.bit_length() > _LONGEST_INT:
+            raise ArtifactRefused(
+                f"{place[:200].lstrip('.') or 'the value'} is a whole number of {value.bit_length():,} bits, "
+                f"which is too long to be written"
+            )
+        return value
 
     def _table(self, frame: Any, place: str, depth: int) -> dict[str, Any]:
         if any(name is not None for name in frame.index.names):
@@ -136,7 +154,7 @@ class _Walk:
         if isinstance(key, str):
             text = str.__str__(key)
         elif key is None or isinstance(key, bool | int | float):
-            text = json.dumps(key)
+            text = json.dumps(self._number(key, place) if isinstance(key, int) else key)
         else:
             made = self._scalar(key, place, 0)
             text = made if isinstance(made, str) else json.dumps(made)

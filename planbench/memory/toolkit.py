@@ -168,6 +168,12 @@ class WorkingMemoryToolkit:
             return _failed(error, error.sizes)
         except PlanbenchError as error:
             return _failed(error, None)
+        except Exception as error:  # noqa: BLE001 - the code of a value's own class may raise anything
+            refused = ArtifactRefused(
+                f"a value raised {type(error).__name__} when it was looked at",
+                hint="the tool that gave it can return plain data: a dict, list, text, numbers, a DataFrame",
+            )
+            return _failed(refused, None)
 
     def _list(self, pattern: str) -> dict[str, Any]:
         memory = self.memory

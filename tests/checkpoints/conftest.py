@@ -161,6 +161,9 @@ class SQLitePlace(Place):
             "UPDATE planbench_runs SET head = '[', started = 'then' WHERE run_id = ?", run_id
         )
 
+    async def damage_lease(self, run_id):
+        self.change("UPDATE planbench_leases SET expires = 'soon' WHERE run_id = ?", run_id)
+
 
 class PostgresPlace(Place):
     durable = True
@@ -229,6 +232,12 @@ class RedisPlace(Place):
             await client.delete(key)
             await client.set(key, "not a hash")
 
+    async def damage_lease(self, run_id):
+        key = f"{self.prefix}:lease:{run_id}"
+        async with self.client() as client:
+            assert await client.delete(key)
+            await client.set(key, "not a hash")
+
     async def clear(self):
         async with self.client() as client:
             async for key in client.scan_iter(f"{self.prefix}:*"):
@@ -261,6 +270,13 @@ class MongoPlace(Place):
         async with self.database() as database:
             done = await database["planbench_runs"].update_one(
                 {"_id": run_id}, {"$set": {"started": "then", "events": []}}
+            )
+            assert done.modified_count == 1
+
+    async def damage_lease(self, run_id):
+        async with self.database() as database:
+            done = await database["planbench_runs"].update_one(
+                {"_id": run_id}, {"$set": {"token": "first", "expires": "soon"}}
             )
             assert done.modified_count == 1
 
@@ -324,6 +340,14 @@ def place(request):
 @pytest.fixture(params=[name for name in PLACES if name not in ("memory", "memory alone")])
 def kept_place(request):
     """The places that others than this process reach as well."""
+    found = PLACES[request.param](request)
+    yield found
+    asyncio.run(found.clear())
+
+
+@pytest.fixture(params=["sqlite", "redis", "mongodb"])
+def loose_place(request):
+    """The places whose fields may hold anything."""
     found = PLACES[request.param](request)
     yield found
     asyncio.run(found.clear())

@@ -322,6 +322,21 @@ def test_an_event_is_known_again_in_another_order_of_its_names(proved):
     proved(check)
 
 
+def test_an_event_that_is_known_is_known_again_whatever_it_holds(proved):
+    def event():
+        data = {"keys": ("a", "b"), "inner": [{"nan": math.nan, "big": 2**80}], "half": "\ud800"}
+        return Event(1, "run_a", 5.0, ev.NODE_PROGRESS, data)
+
+    async def check(store):
+        await store.append("run_a", [event()])
+        await store.append("run_a", [event()])
+        other = event()._replace(data={**event().data, "keys": ("a", "c")})
+        await refused(store, "run_a", [other])
+        assert len(await store.read("run_a")) == 1
+
+    proved(check)
+
+
 def test_an_event_that_comes_after_later_ones_is_refused(proved):
     async def check(store):
         events = journal("run_a", *WHOLE)
@@ -606,6 +621,30 @@ def test_an_entry_that_cannot_be_read_is_listed_as_damaged(kept_place, damaged):
 
 
 # -- leases -------------------------------------------------------------------------------
+
+
+def test_a_lease_that_cannot_be_read_is_nobodys_and_whoever_had_it_writes_no_more(loose_place):
+    async def main():
+        async with loose_place.store() as store:
+            for name in ("run_a", "run_b"):
+                await store.append(name, journal(name, *WHOLE[:2]))
+            former = await store.acquire_lease("run_a", "me", 60)
+            await loose_place.damage_lease("run_a")
+
+            assert await store.lease("run_a") is None
+            assert not await store.renew_lease(former, 60)
+            with pytest.raises(LeaseLost):
+                await store.append("run_a", journal("run_a", *WHOLE)[2:], former)
+            assert ids(await store.runs()) == ["run_a", "run_b"]
+            assert await store.prune(keep=0) == []
+
+            lease = await store.acquire_lease("run_a", "you", 60)
+            assert lease.token > former.token
+            assert await store.lease("run_a") == lease
+            await store.append("run_a", journal("run_a", *WHOLE), lease)
+            assert await store.read("run_a") == journal("run_a", *WHOLE)
+
+    asyncio.run(main())
 
 
 def test_a_lease_is_held_by_one_owner_at_a_time(proved):

@@ -180,7 +180,7 @@ def test_a_server_that_stops_fails_each_call_and_the_store_works_when_it_is_back
             for call in (
                 store.append("run_a", journal("run_a", 4), lease), store.read("run_a"),
             ):  # fmt: skip
-                with within(12), pytest.raises(StoreError, match=f"{url} cannot be ") as raised:
+                with within(25), pytest.raises(StoreError, match=f"{url} cannot be ") as raised:
                     await call
                 assert type(raised.value) is StoreError
             await asyncio.to_thread(mongodb_server.start)
@@ -215,11 +215,11 @@ def test_a_store_that_cannot_be_opened_can_be_opened_later(mongodb_server):
         url = f"mongodb://who:hunter2@127.0.0.1:{mongodb_server.port}/runs"
         store = open_store(url)
         assert "hunter2" not in repr(store)
-        with within(8), pytest.raises(StoreError, match="cannot be opened") as raised:
+        with within(25), pytest.raises(StoreError, match="cannot be opened") as raised:
             await store.open()
         assert "hunter2" not in f"{raised.value} {raised.value.__cause__!r}"
         plain = open_store(url.replace("who:hunter2@", ""))
-        with within(8), pytest.raises(StoreError, match="cannot be opened"):
+        with within(25), pytest.raises(StoreError, match="cannot be opened"):
             await plain.open()
         await asyncio.to_thread(mongodb_server.start)
         async with plain:

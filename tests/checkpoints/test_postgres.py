@@ -232,7 +232,7 @@ def test_a_server_that_is_gone_fails_each_call_and_the_store_works_when_it_is_ba
                 store.append("run_a", journal("run_a", 4), lease), store.read("run_a"),
                 store.renew_lease(lease, 600),
             ):  # fmt: skip
-                with within(8), pytest.raises(StoreError) as raised:
+                with within(25), pytest.raises(StoreError) as raised:
                     await call
                 said = f"{raised.value} {raised.value!r} {raised.value.__cause__!r} {store!r}"
                 assert "hunter2" not in said
@@ -256,12 +256,12 @@ def test_a_server_that_falls_silent_fails_the_call_in_time(postgres_place, monke
         async with open_store(wire.url) as store:
             await store.append("run_a", journal("run_a", 3))
             wire.open.clear()
-            with within(8), pytest.raises(StoreError, match="no answer in time"):
+            with within(25), pytest.raises(StoreError, match="no answer in time"):
                 await store.append("run_a", journal("run_a", 4))
             wire.open.set()
             await store.read("run_a")
             wire.open.clear()
-            with within(8), pytest.raises(TimeoutError):
+            with within(25), pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await store.read("run_a")
             wire.open.set()
@@ -278,7 +278,7 @@ def test_a_server_that_never_answers_cannot_be_opened(postgres_place):
         wire.open.clear()
         await wire.start()
         store = open_store(wire.url)
-        with within(8), pytest.raises(StoreError, match="cannot be opened"):
+        with within(25), pytest.raises(StoreError, match="cannot be opened"):
             await store.open()
         wire.open.set()
         async with store:

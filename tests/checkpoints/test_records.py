@@ -61,6 +61,30 @@ def test_data_that_is_too_deep_is_refused():
         encoded(Event(1, "r", 5.0, ev.NODE_FINISHED, data))
 
 
+@pytest.mark.parametrize("levels", range(390, 1_000, 10))
+def test_what_is_written_can_be_read_from_a_deeper_stack(levels):
+    data = {"x": None}
+    for _ in range(levels):
+        data["x"] = [data["x"]]
+
+    def read(deeper):
+        return read(deeper - 1) if deeper else decoded("r", 1, body)
+
+    try:
+        body = encoded(Event(1, "r", 5.0, ev.NODE_FINISHED, data))
+    except StoreError:
+        assert levels > 390
+    else:
+        assert repr(read(100).data) == repr(data)
+
+
+def test_data_that_holds_itself_is_refused():
+    data = {"x": []}
+    data["x"].append(data)
+    with pytest.raises(StoreError, match="cannot be written"):
+        encoded(Event(1, "r", 5.0, ev.NODE_FINISHED, data))
+
+
 @pytest.mark.parametrize("at", [math.nan, math.inf, 1e300, "now"])
 def test_a_time_that_is_none_is_refused(at):
     with pytest.raises(StoreError, match="cannot be written"):

@@ -7,7 +7,7 @@ import pytest
 
 from planbench import events as ev
 from planbench.checkpoints import MemoryStore, TieredStore, open_store, tiered
-from planbench.errors import ConfigurationError, LeaseLost, StoreError
+from planbench.errors import ConfigurationError, LeaseLost, RecordDamaged, StoreError
 from planbench.events import Event
 
 
@@ -319,3 +319,25 @@ def test_what_makes_no_tiers_is_a_configuration_error():
     for ephemeral, durable in ((None, None), (store, store), ("redis", None), (None, "sqlite")):
         with pytest.raises(ConfigurationError):
             TieredStore(ephemeral, durable)
+
+
+def test_damage_of_a_run_that_only_the_ephemeral_tier_has_is_told_and_costs_no_other(tiers):
+    ephemeral, durable = tiers
+
+    async def main():
+        async with TieredStore(ephemeral, durable) as store:
+            for name in ("run_a", "run_b"):
+                await ephemeral.append(name, journal(name, 2))
+            ephemeral.down = RecordDamaged("the record of run 'run_a' is damaged")
+            with pytest.raises(RecordDamaged, match="run_a"):
+                await store.read("run_a")
+            ephemeral.down = False
+            assert await store.read("run_b") == journal("run_b", 2)
+
+            ephemeral.down = RecordDamaged("the record of run 'run_c' is damaged")
+            await store.append("run_c", journal("run_c", 2))
+            ephemeral.down = False
+            await store.append("run_c", journal("run_c", 3))
+            assert await ephemeral.read("run_c") == journal("run_c", 3)
+
+    asyncio.run(main())

@@ -130,6 +130,20 @@ def test_a_file_that_was_cut_off_is_stored_again(local, folder):
     assert local.read(record) == [1, 2]
 
 
+def test_what_is_damaged_is_stored_again(store):
+    record = store.write([1, 2])
+    place = store._files
+    name = f"{record.sha256}.json"
+    place.delete(name)
+    place.put(name, b"[1,3]")
+    with pytest.raises(ArtifactDamaged):
+        store.read(record)
+
+    assert store.write([1, 2]) == record
+
+    assert store.read(record) == [1, 2]
+
+
 def test_an_artifact_above_the_limit_is_not_even_opened(local, folder):
     record = local.write(b"x" * 1_000)
     files(folder)[0].unlink()
@@ -394,6 +408,37 @@ def test_an_artifact_pruned_while_it_is_stored_again_is_written(local, folder, m
 
     assert local.write([1]) == record
     assert local.has(record)
+
+
+def test_an_artifact_that_is_stored_again_while_old_ones_are_pruned_stays(
+    local, folder, monkeypatch
+):
+    (record,) = aged(local, folder, 1_000)
+    real = LocalFiles.files
+
+    def listed(files):
+        found = [*real(files)]
+        local.write("x" * 10 + "0")
+        return iter(found)
+
+    monkeypatch.setattr(LocalFiles, "files", listed)
+
+    assert local.prune(before=time.time() - 100) == []
+    assert local.read(record) == "x" * 10 + "0"
+
+
+def test_an_artifact_that_is_stored_again_while_it_is_set_aside_stays(local, folder, monkeypatch):
+    (record,) = aged(local, folder, 1_000)
+    real = Path.rename
+
+    def renamed(path, aside):
+        local.write("x" * 10 + "0")
+        return real(path, aside)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+
+    assert local.prune(before=time.time() - 100) == []
+    assert local.read(record) == "x" * 10 + "0"
 
 
 def test_an_unwritable_place_is_an_error_of_the_store_that_says_what_failed(tmp_path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -248,6 +249,25 @@ def test_dedupe_keeps_the_first(memory):
     ],
 )  # fmt: skip
 def test_what_does_not_fit_the_table_is_said_with_its_place(memory, op, said):
+    with pytest.raises(SpecInvalid, match=said):
+        run(memory, "t", op)
+
+
+@pytest.mark.parametrize(
+    ("op", "said"),
+    [
+        ({"op": "sort", "by": "tags"}, "have no order"),
+        ({"op": "group", "by": "tags"}, "holds lists or maps"),
+        ({"op": "value_counts", "column": "tags"}, "holds lists or maps"),
+        ({"op": "dedupe"}, "holds lists or maps"),
+        ({"op": "group", "by": "n", "agg": {"tags": "nunique"}}, "cannot be had"),
+        ({"op": "join", "with": "t", "on": "tags"}, "lists or maps"),
+    ],
+)
+def test_cells_of_arrow_that_cannot_be_compared_are_said_as_those_of_python(op, said):
+    memory = WorkingMemory()
+    tags = pd.Series([[1], [2]], dtype=pd.ArrowDtype(pa.list_(pa.int8())))
+    memory.put("t", pd.DataFrame({"tags": tags, "n": [1, 1]}))
     with pytest.raises(SpecInvalid, match=said):
         run(memory, "t", op)
 

@@ -91,3 +91,38 @@ def test_a_runtime_that_is_not_flushed_packs_and_keeps_what_it_stored(tmp_path):
                 store.read(record)
 
     asyncio.run(main())
+
+
+def test_a_database_that_is_taken_away_is_made_anew_before_anything_is_lost(files):
+    files.put("abcd", b"x")
+    for path in files.folder.glob(f"{DATABASE}*"):
+        path.unlink()
+
+    files.put("abce", b"y")
+
+    other = PackedFiles(files.folder)
+    assert other.read("abce") == b"y"
+    assert other.size("abcd") is None
+    other.close()
+
+
+@pytest.mark.parametrize("size", [10, SMALL + 1])
+def test_a_file_that_is_stored_again_after_it_was_listed_is_not_dropped(files, size):
+    files.put("abcd", b"x" * size)
+    (before,) = files.files()
+    old = before._replace(stored=before.stored - 1)
+
+    assert not files.drop(old)
+    assert files.size("abcd") == size
+    assert files.drop(before)
+    assert files.size("abcd") is None
+
+
+@pytest.mark.parametrize("size", [10, SMALL + 1])
+def test_bytes_that_a_disk_has_changed_are_stored_again(files, size):
+    right, wrong = b"x" * size, b"y" * size
+    files.put("abcd", wrong)
+
+    files.put("abcd", right)
+
+    assert files.read("abcd") == right

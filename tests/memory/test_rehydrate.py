@@ -79,6 +79,23 @@ def test_what_has_no_form_in_json_is_named_with_its_place(value):
         plain_json(value, 10_000)
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({1: "a", "1": "b"}, "^the value has two keys that JSON writes as '1'"),
+        ({"a": [{None: 1, "null": 2}]}, r"^a\[0\] has two keys"),
+        (10**5_000, "^the value is a whole number of 16,610 bits"),
+        ({"n": [1, 10**5_000]}, r"^n\[1\] is a whole number"),
+        ({"n": {10**5_000: 1}}, "^n is a whole number"),
+        (pd.DataFrame({"n": [10**5_000]}), "is a whole number"),
+    ],
+    ids=["key", "inner key", "number", "inner number", "long key", "cell"],
+)
+def test_nothing_is_left_out_and_what_json_cannot_hold_is_refused_with_its_place(value, said):
+    with pytest.raises(ArtifactRefused, match=said):
+        plain_json(value, 1_000_000)
+
+
 def test_the_place_of_what_has_no_form_is_said():
     with pytest.raises(ArtifactRefused, match=r"^a\[1\] is a Thing"):
         plain_json({"a": [1, Thing()]}, 10_000)

@@ -289,6 +289,21 @@ def test_a_spec_that_cannot_be_done_is_an_answer_and_stores_nothing(kit, spec, c
     assert kit.memory.keys() == before
 
 
+def test_a_value_whose_own_code_raises_is_an_answer_that_quotes_nothing_of_it(kit):
+    class Raising:
+        def __getattr__(self, name):
+            raise RuntimeError(CANARY)
+
+    kit.memory.put("odd", Raising())
+    for call in (
+        kit.wm_get_result("odd", include_raw=True),
+        kit.wm_compute({"source": "odd", "ops": [{"op": "dedupe"}]}),
+    ):
+        answer = refusal(call)
+        assert answer.error_code == "artifact_refused"
+        assert "raised RuntimeError when it was looked at" in answer.error
+
+
 def test_what_is_computed_under_a_budget_is_spilled_with_the_rest(tmp_path):
     kit = WorkingMemoryToolkit(WorkingMemory(5_000, tmp_path))
     kit.memory.put("t", pd.DataFrame({"x": range(500)}))
