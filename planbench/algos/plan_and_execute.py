@@ -141,8 +141,13 @@ class _Work:
         self._take(ev.PLAN_CREATED, _read(answer), {})
 
     def revise(self, number: int, answer: str) -> None:
-        """Take a new plan for what is left; its steps may depend on those that are done."""
-        steps = _read(answer, self.done)
+        """Take a new plan for what is left; its steps may depend on those that are done.
+
+        A step that is done, and that the model planned again as it was, is not done again.
+        """
+        steps = [step for step in _read(answer, self.done) if not self._is_done(step)]
+        if not steps:
+            raise AlgorithmFailed("invalid plan: all of its steps are done already")
         prefix = f"r{number}-"
         names = {step.id: f"{prefix}{step.id.removeprefix(prefix)}" for step in steps}
         if len(set(names.values())) < len(names) or set(names.values()) & set(self._order):
@@ -187,6 +192,9 @@ class _Work:
     def ordered(self) -> dict[str, Any]:
         """Give the results in the order of the plan."""
         return {step_id: value for step_id, (_, value) in self.done.items()}
+
+    def _is_done(self, step: Step) -> bool:
+        return step.id in self.done and self.done[step.id][0].description == step.description
 
     def _take(self, kind: str, steps: list[Step], told: dict[str, Any]) -> None:
         self.left.update({step.id: step for step in steps})

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from dataclasses import dataclass
-from typing import Final
-from urllib.parse import urlsplit
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from planbench.errors import ConfigurationError
 from planbench.plan.structure import suggestion
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 OPENAI: Final = "openai"
 NO_KEY: Final = "none"
 """Sent to servers that ask for no key: the wire format has a place for one."""
+_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+\-.^_`|~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +86,14 @@ def provider_of(name: str) -> Provider:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where requests go, and whether that is the provider's own place; its repr shows ``host``."""
+    """Where requests go, and whether that is the provider's own place; its repr shows ``host``.
+
+    ``query`` goes with every request; ``secrets`` is what of the address may not be shown.
+    """
 
     url: str
     is_own: bool
+    query: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Address {self.host}>"
@@ -94,6 +104,16 @@ class Address:
         parts = urlsplit(self.url)
         port = f":{parts.port}" if parts.port else ""
         return f"{parts.scheme}://{parts.hostname}{port}{parts.path}".rstrip("/")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The password in the address, as it is written and as it is sent, and the values of the query."""
+        parts = urlsplit(self.url)
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        if not user and not password:
+            return tuple(self.query.values())
+        sent = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
+        return (password or user, sent, *self.query.values())
 
 
 def address_of(provider: Provider, base_url: str | None) -> Address:
@@ -117,7 +137,32 @@ def address_of(provider: Provider, base_url: str | None) -> Address:
             f"{where} is no http address",
             hint='write for example: base_url="http://127.0.0.1:8000/v1"',
         )
-    return Address(url.rstrip("/"), is_own)
+    plain = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    return Address(plain, is_own, dict(parse_qsl(parts.query)))
+
+
+def sendable(what: str, text: Any) -> str:
+    """Give a text as a header holds it, without the blanks around it.
+
+    Raises ConfigurationError, which never shows it.
+    """
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{what} is a text, not {type(text).__name__}")
+    plain: str = text.strip()
+    for place, sign in enumerate(plain, 1):
+        if not " " <= sign <= "~":
+            raise ConfigurationError(
+                f"{what} has a sign that no header can hold: character {place} is U+{ord(sign):04X}",
+                hint="look for a line break, a dash or a quote that came in when it was copied",
+            )
+    return plain
+
+
+def header_of(name: Any, value: Any) -> str:
+    """Give the value of a header as it is sent; raises ConfigurationError, which never shows it."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ConfigurationError("headers has a name that no header can have")
+    return sendable(f"the header {name!r}", value)
 
 
 def key_for(provider: Provider, base_url: str | None, api_key: str | None, address: Address) -> str:
@@ -128,7 +173,7 @@ def key_for(provider: Provider, base_url: str | None, api_key: str | None, addre
     beside it.
     """
     if api_key is not None:
-        return api_key or NO_KEY
+        return sendable("api_key", api_key) or NO_KEY
     if not provider.keys:
         return NO_KEY
     if base_url is not None and not address.is_own:
@@ -138,7 +183,7 @@ def key_for(provider: Provider, base_url: str | None, api_key: str | None, addre
             hint='give api_key="...", or api_key="" for a server that wants none',
         )
     for variable in provider.keys:
-        if key := os.environ.get(variable, "").strip():
+        if key := sendable(variable, os.environ.get(variable, "")):
             return key
     raise ConfigurationError(
         f"there is no key for {provider.name}: {' or '.join(provider.keys)} is not set",

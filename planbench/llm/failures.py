@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import importlib
 import json
 import math
+import re
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, quote_plus
 
 from planbench.errors import ModelError
 
@@ -24,11 +28,12 @@ _NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _FAILED: Final = 500
 _DEEPEST: Final = 5
+_WAITS: Final = (("retry-after-ms", 1000), ("retry-after", 1))
 
 
 def transport_errors() -> tuple[type[Exception], ...]:
     """Give what a connection may raise on its own, in a stream that the package passes through."""
-    found: list[type[Exception]] = [json.JSONDecodeError]
+    found: list[type[Exception]] = [json.JSONDecodeError, RecursionError]
     for name in ("httpx", "httpx2"):
         with contextlib.suppress(ImportError):
             found.append(importlib.import_module(name).HTTPError)
@@ -55,7 +60,7 @@ class Failures:
             return self._error(
                 "model_timeout", "did not answer in time", hint="give a longer timeout="
             )
-        if isinstance(error, ValueError):
+        if isinstance(error, ValueError | RecursionError):
             return self.no_completion()
         body = getattr(error, "body", None)
         if body:  # an error that was sent inside of an answer
@@ -71,7 +76,7 @@ class Failures:
         self, status: int, text: str, detail: Any = None, headers: Mapping[str, str] | None = None
     ) -> ModelError:
         """Give the error for an answer with a status that is none of success."""
-        wait = _seconds((headers or {}).get("retry-after"))
+        wait = _wait(headers or {})
         code, hint = "model_request_refused", None
         if status in _UNAUTHORIZED:
             code = "model_unauthorized"
@@ -88,7 +93,7 @@ class Failures:
         text = f"answered {status}: {self._shown(text)}"
         made = self._error(code, text, hint=hint)
         made.status, made.retry_after = status, wait
-        made.detail = str(detail) if detail is not None else None
+        made.detail = self._shown(str(detail)) if detail is not None else None
         return made
 
     def no_completion(self) -> ModelError:
@@ -112,9 +117,10 @@ class Failures:
         return ModelError(code, message, model=self.model, hint=hint)
 
     def _shown(self, text: str) -> str:
-        for secret in self.secrets:
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, _MASK)
+        for form in sorted({form for secret in self.secrets for form in _forms(secret)}, key=len)[
+            ::-1
+        ]:
+            text = re.sub(re.escape(form), _MASK, text, flags=re.IGNORECASE)
         text = " ".join(text.split())
         return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."
 
@@ -146,9 +152,33 @@ def _headers(error: Exception) -> Mapping[str, str]:
     return headers
 
 
-def _seconds(text: str | None) -> float | None:
+def _forms(secret: str) -> set[str]:
+    """Give a secret as it may stand in a text: as it is, in an address, in JSON."""
+    if len(secret) < _SHORTEST_SECRET:
+        return set()
+    return {
+        secret,
+        quote(secret),
+        quote(secret, safe=""),
+        quote_plus(secret),
+        json.dumps(secret)[1:-1],
+    }
+
+
+def _wait(headers: Mapping[str, str]) -> float | None:
+    """Give the seconds that a server asks to wait, which it may write as a date."""
+    for name, parts in _WAITS:
+        try:
+            seconds = float(headers.get(name, "")) / parts
+        except ValueError:
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
     try:
-        seconds = float(text) if text is not None else None
-    except ValueError:  # a date: the package reads it for its own wait
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+    except (TypeError, ValueError, OverflowError):
         return None
-    return seconds if seconds is not None and math.isfinite(seconds) and seconds >= 0 else None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=dt.UTC)
+    left = (until - dt.datetime.now(dt.UTC)).total_seconds()
+    return float(max(0, math.ceil(left)))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib.util
 import inspect
+import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,9 +16,17 @@ from pydantic import SecretStr
 
 from planbench.errors import ConfigurationError, ModelError
 from planbench.llm.client import CONTENT_FILTER, ModelReply
-from planbench.llm.endpoints import NO_KEY, OPENAI, address_of, key_for, provider_of
+from planbench.llm.endpoints import (
+    NO_KEY,
+    OPENAI,
+    address_of,
+    header_of,
+    key_for,
+    provider_of,
+)
 from planbench.llm.failures import Failures, transport_errors
 from planbench.llm.wire import Manner, Pieces, body_of, reply_of
+from planbench.plan.source import shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -77,6 +86,10 @@ class OpenAIClient:
                 "a client asks a model, and there is no default one",
                 hint='write: OpenAIClient("name-of-the-model")',
             )
+        if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
+            raise ConfigurationError(f"timeout is seconds above 0, not {shown(timeout)}")
+        if type(max_retries) is not int or max_retries < 0:
+            raise ConfigurationError(f"max_retries is a number from 0 on, not {shown(max_retries)}")
         self.model = model
         served_by = provider_of(provider)
         self.provider = served_by.name
@@ -92,7 +105,9 @@ class OpenAIClient:
         self._is_openai = served_by.name == OPENAI and (self._address.is_own or not base_url)
         self._timeout = timeout
         self._max_retries = max_retries
-        self._headers = {name: SecretStr(value) for name, value in (headers or {}).items()}
+        self._headers = {
+            name: SecretStr(header_of(name, value)) for name, value in (headers or {}).items()
+        }
         self._options = options
         field_name = served_by.max_tokens_field if self._address.is_own else "max_tokens"
         self._manner = Manner(max_tokens_field=field_name)
@@ -166,7 +181,7 @@ class OpenAIClient:
             self._address,
             model,
             self._variables,
-            tuple(text for text in written if text and text != NO_KEY),
+            (*(text for text in written if text and text != NO_KEY), *self._address.secrets),
         )
 
     # -- the package --------------------------------------------------------------------
@@ -190,6 +205,7 @@ class OpenAIClient:
         return openai.AsyncOpenAI(
             api_key=self._key.get_secret_value(),
             base_url=self._address.url,
+            default_query=self._address.query,
             timeout=openai.Timeout(self._timeout, connect=min(_CONNECT, self._timeout)),
             max_retries=self._max_retries,
             default_headers=headers,

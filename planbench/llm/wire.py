@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from planbench.llm.arguments import read_arguments
 from planbench.llm.client import STOP, TOOL_CALLS, Message, ModelReply, ToolCall, Usage
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ Form = Literal["json_schema", "json_object", "text"]
 _WEAKER: Final[dict[Form, Form]] = {"json_schema": "json_object", "json_object": "text"}
 _FIELDS: Final = ("max_tokens", "max_completion_tokens")
 _REFUSED: Final = (400, 422)
+_NOT_FOUND: Final = 404
 _FAILED: Final = 500
 _OF_FORM: Final = ("response_format", "schema", "grammar", "structured")
 # what another form of the request does not mend
@@ -43,7 +45,8 @@ class Manner:
         text = error.message.lower()
         if error.status not in _REFUSED:
             is_of_form = "response_format" in body and any(word in text for word in _OF_FORM)
-            if not is_of_form or (error.status or 0) < _FAILED:
+            # a router answers "not found" when none of its endpoints knows the form
+            if not is_of_form or ((error.status or 0) < _FAILED and error.status != _NOT_FOUND):
                 return None
         elif error.detail in _OTHER_CAUSES:
             return None
@@ -199,31 +202,13 @@ def _joined(pieces: list[str]) -> str:
 
 def _call(call: Mapping[str, Any], position: int) -> ToolCall:
     function = _map(call.get("function"))
-    arguments, error = _arguments(function.get("arguments"))
+    arguments, error = read_arguments(function.get("arguments"))
     return ToolCall(
         id=_text(call.get("id")) or f"call_{position}",
         name=_text(function.get("name")),
         arguments=arguments,
         error=error,
     )
-
-
-def _arguments(written: Any) -> tuple[dict[str, Any], str | None]:
-    """Read the arguments of a call: JSON as text, or as some servers send them, an object."""
-    if isinstance(written, str):
-        if not written.strip():
-            return {}, None
-        try:
-            written = json.loads(written, parse_constant=_no_number)
-        except (ValueError, RecursionError) as error:
-            return {}, f"the arguments are no JSON: {str(error)[:200]}"
-    if written is None or isinstance(written, dict):
-        return written or {}, None
-    return {}, f"the arguments are no JSON object but {type(written).__name__}"
-
-
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number in JSON")
 
 
 def _map(value: Any) -> dict[str, Any]:
@@ -233,7 +218,8 @@ def _map(value: Any) -> dict[str, Any]:
 def _text(value: Any) -> str:
     """Give a text, or the texts of its parts where an endpoint sends a list of them."""
     if isinstance(value, list):
-        return "".join(_text(_map(part).get("text")) for part in value)
+        parts = [_map(part).get("text") for part in value]
+        return "".join(part for part in parts if isinstance(part, str))
     return value if isinstance(value, str) else ""
 
 
@@ -248,7 +234,7 @@ class Pieces:
     def __init__(self) -> None:
         self._content: list[str] = []
         self._refusal: list[str] = []
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: dict[int, list[dict[str, str]]] = {}
         self._finish: str | None = None
         self._usage: Any = None
         self._model: str | None = None
@@ -276,19 +262,24 @@ class Pieces:
 
     def _add_call(self, call: dict[str, Any], position: int) -> None:
         index = call.get("index")
-        known = self._calls.setdefault(
-            index if isinstance(index, int) else position, {"id": "", "name": "", "arguments": ""}
-        )
-        function = _map(call.get("function"))
-        known["id"] = _text(call.get("id")) or known["id"]
+        here = self._calls.setdefault(index if isinstance(index, int) else position, [])
+        function, new_id = _map(call.get("function")), _text(call.get("id"))
+        # some servers give every call of an answer the same place: another id is another call
+        if not here or (new_id and here[-1]["id"] not in ("", new_id)):
+            here.append({"id": "", "name": "", "arguments": ""})
+        known = here[-1]
+        known["id"] = new_id or known["id"]
         known["name"] = known["name"] or _text(function.get("name"))
-        known["arguments"] += _text(function.get("arguments"))
+        written = function.get("arguments")
+        if written is not None:
+            known["arguments"] += written if isinstance(written, str) else json.dumps(written)
 
     def reply(self) -> ModelReply:
         """Give the whole answer."""
         calls = [
             {"id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}}
-            for _, call in sorted(self._calls.items())
+            for _, here in sorted(self._calls.items())
+            for call in here
         ]
         message = {
             "content": _joined(self._content),

@@ -25,6 +25,7 @@ from planbench.errors import (
     StoreError,
     ToolError,
 )
+from planbench.llm.arguments import sound
 from planbench.llm.client import ModelReply
 from planbench.llm.wire import as_utf8
 from planbench.runtime.agent_tools import error_record, recorded_error
@@ -155,7 +156,7 @@ class Agent:
             begun = monotonic()
             try:
                 key = f"{self.run_id}:{asked}:{number}"
-                value = await self._tools.call(name, args, key, tools)
+                value, cancelled = await self._tools.call(name, args, key, tools)
             except ToolError as error:
                 self._answered(
                     ev.TOOL_CALLED, {**data, **_since(begun), "error": error_record(error)}
@@ -163,6 +164,8 @@ class Agent:
                 await self._kept()
                 raise
             value = await self._note_value(ev.TOOL_CALLED, {**data, **_since(begun)}, value)
+            if cancelled is not None:
+                raise cancelled
             await self._kept()
             return value
 
@@ -279,7 +282,7 @@ class Agent:
         check_priced(self.ledger.budget, llm, iter([request.model]))
         begun = monotonic()
         try:
-            reply = await llm.complete(request)
+            reply = sound(await llm.complete(request))
         except ModelError as error:
             failure = {"code": error.code, "message": error.message, "model": error.model}
             self._answered(ev.LLM_CALLED, {**data, **_since(begun), "error": failure})

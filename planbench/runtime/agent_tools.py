@@ -36,11 +36,12 @@ class ToolCaller:
 
     async def call(
         self, name: str, args: Mapping[str, Any], key: str, offered: ToolRegistry | None
-    ) -> Any:
+    ) -> tuple[Any, asyncio.CancelledError | None]:
         """Call a tool and give its value; ``key`` is the idempotency key for tools that take one.
 
         With ``offered`` only tools that are in it can be called; the host's own tool of
-        that name goes before the one in it.
+        that name goes before the one in it. A cancellation that came when the tool was done,
+        or that the tool let pass, is given beside the value, to be raised when that is on record.
         """
         tool = (self._registry if offered is None else offered).get_tool(name)
         tool = self._registry.get(name) or tool
@@ -49,21 +50,29 @@ class ToolCaller:
         kwargs = tool.validate(dict(args))
         if tool.wants_idempotency_key:
             kwargs[IDEMPOTENCY_KEY] = key
+        given: list[Any] = []
         # in a task of its own: context variables that the tool sets stay with it
-        task = asyncio.create_task(self._made(tool, kwargs))
+        task = asyncio.create_task(self._made(tool, kwargs, given))
+        before, cancelled = _cancellations(), None
         try:
-            return await task
-        except ToolError:
-            raise
+            await task
         except asyncio.CancelledError as error:
-            asking = asyncio.current_task()
-            if asking is None or asking.cancelling():
+            cancelled = error
+            if not given and _cancellations() > before:
+                raise
+            if not given:
+                raise _failed(name, error) from error
+        except Exception as error:
+            if _cancellations() > before:  # it may have failed of that
+                raise asyncio.CancelledError from error
+            if isinstance(error, ToolError):
                 raise
             raise _failed(name, error) from error
-        except Exception as error:
-            raise _failed(name, error) from error
+        if _cancellations() == before:
+            return given[0], None
+        return given[0], cancelled or asyncio.CancelledError()
 
-    async def _made(self, tool: Tool, kwargs: dict[str, Any]) -> Any:
+    async def _made(self, tool: Tool, kwargs: dict[str, Any], given: list[Any]) -> None:
         try:
             if tool.is_async:
                 value = tool.function(**kwargs)
@@ -72,9 +81,15 @@ class ToolCaller:
                     contextvars.copy_context().run, tool.function, **kwargs
                 )
                 value = await self._pools.tools().call(function, tool.name)
-            return await value if inspect.isawaitable(value) else value
+            given.append(await value if inspect.isawaitable(value) else value)
         except SystemExit as error:  # a task would hand it on to the loop, which ends with it
             raise _failed(tool.name, error) from error
+
+
+def _cancellations() -> int:
+    """Count how often the one who asks was cancelled."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def error_record(error: ToolError) -> dict[str, Any]:

@@ -111,6 +111,7 @@ class Children:
         _check_repairable(history)
         if mend is None:
             raise RunRefused("planner_unavailable", "no planner is configured for repairs")
+        self._recovery.check_host(history)  # else an attempt, and a model asked, for nothing
         await self._check_last_attempt(root, history)
         used = root.history.state.lineage.repairs
         limit = self._engine.recovery.max_repair_rounds

@@ -16,6 +16,7 @@ import orjson
 
 from planbench import events as ev
 from planbench.errors import ModelError, PlaceholderError, ToolArgumentsInvalid
+from planbench.llm.arguments import sound
 from planbench.llm.client import ModelRequest
 from planbench.plan.placeholders import Placeholder, Template, near_misses, scan, walk
 from planbench.runtime.budget import Spend
@@ -169,7 +170,8 @@ class Delegate:
             data: dict[str, Any] = {"node_id": self._plain.id, "round": number, "digest": asked}
             began = monotonic()
             try:
-                reply = await asking.llm.complete(ModelRequest(messages=messages, tools=specs))
+                request = ModelRequest(messages=messages, tools=specs)
+                reply = sound(await asking.llm.complete(request))
             except ModelError as error:
                 failure = {"code": error.code, "message": error.message}
                 seconds = round(monotonic() - began, 6)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
+from planbench.llm.arguments import read_arguments, read_json
 from planbench.llm.client import CONTENT_FILTER, LENGTH, Message, ToolCall
 from planbench.llm.layout import after_thoughts
 from planbench.runtime.output import as_utf8
@@ -25,6 +25,13 @@ MAX_TOLD: Final = 1_500
 _SHOWN: Final = 20
 _IN_TEXT: Final = re.compile(
     r"\s*(?:<tool_call>|```(?:json)?)?\s*(\{.*\})\s*(?:</tool_call>|```)?\s*", re.DOTALL
+)
+# a call as one model or the other writes it where its server does not read it
+_BEGINS: Final = re.compile(
+    r"""<tool_call>\s*(?:[{<]|\Z) | <function= | \[TOOL_CALLS\] | <\|python_tag\|>
+      | \A(?:```\w*)?\s*\[?\s*\{\s*"
+        (?: (?:name|arguments|parameters|function|tool|tool_calls)"\s*: | type"\s*:\s*"function )""",
+    re.VERBOSE,
 )
 _OF_CALL: Final = frozenset({"name", "arguments", "parameters", "type", "id"})
 
@@ -49,8 +56,8 @@ def read_answer(
     reply: ModelReply, names: Collection[str], none: str
 ) -> ToolCall | Abstained | Wrong:
     """Find the one call in an answer; raises DelegateFailed for one that was refused or filtered."""
-    if reply.refusal:
-        raise DelegateFailed(f"the model refused: {as_utf8(reply.refusal)}")
+    if reply.refusal or reply.finish_reason == "refusal":
+        raise DelegateFailed(f"the model refused: {as_utf8(reply.refusal or reply.content)}")
     if reply.finish_reason == CONTENT_FILTER:
         raise DelegateFailed("the answer of the model was filtered")
     said = _said(reply.content)
@@ -77,6 +84,10 @@ def _without_call(reply: ModelReply, said: str) -> Abstained | Wrong:
         return Wrong("the answer was cut off before it held a tool call")
     if not said:
         return Wrong("the answer is empty: it has no tool call and no reason for none")
+    if _BEGINS.search(said):  # it does not say that no tool fits
+        return Wrong(
+            "the text holds what begins as a call and cannot be read as one of these tools"
+        )
     return Abstained(_reason(said))
 
 
@@ -101,15 +112,17 @@ def _in_text(text: str, names: Collection[str]) -> tuple[ToolCall, ...]:
     if found is None:
         return ()
     try:
-        value = json.loads(found[1])
-    except (ValueError, RecursionError):
+        value = read_json(found[1])
+    except ValueError:
         return ()
-    if not isinstance(value, dict) or value.get("name") not in names or set(value) - _OF_CALL:
+    name = value.get("name")
+    if not isinstance(name, str) or name not in names or set(value) - _OF_CALL:
         return ()
     arguments = value.get("arguments", value.get("parameters", {}))
     if not isinstance(arguments, dict):
         return ()
-    return (ToolCall(id="call_0", name=value["name"], arguments=arguments),)
+    arguments, fault = read_arguments(arguments)
+    return (ToolCall(id="call_0", name=name, arguments=arguments, error=fault),)
 
 
 def correction(reply: ModelReply, problem: str) -> list[Message]:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from planbench.errors import ModelError, PlanAuthoringError
+from planbench.errors import ConfigurationError, ModelError, PlanAuthoringError, PlanbenchError
 from planbench.planner import PlanPlanner
+from planbench.runtime.node import error_text
 from planbench.toolkit.acquisition import Acquired
 from planbench.toolkit.answers import Refusal, issues_of
 from planbench.validation import patterns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Awaitable, Collection, Mapping
 
     from planbench.plan.model import ExecutionPlan
     from planbench.runtime import Repairable
     from planbench.tools import Tool, ToolRegistry
+
+T = TypeVar("T")
+_logger = logging.getLogger(__name__)
 
 
 class Authoring:
@@ -43,7 +48,9 @@ class Authoring:
     async def write(self, objective: str) -> Acquired:
         """Have a plan written, with at most one correction; raises Refusal where none came of it."""
         try:
-            authored = await self._planner.author(objective, tools=self._offered(), runs_as_is=True)
+            authored = await _answered(
+                self._planner.author(objective, tools=self._offered(), runs_as_is=True)
+            )
         except PlanAuthoringError as error:
             found = {"ok": False, "issues": issues_of(error.report)}
             raise Refusal(error.code, str(error), found) from error
@@ -55,12 +62,14 @@ class Authoring:
     async def mend(self, work: Repairable) -> ExecutionPlan:
         """Have the failed nodes of a run replaced; raises PlanAuthoringError and ModelError."""
         refs = [node.ref() for node in work.history.state.nodes.values()]
-        delta = await self._planner.repair_delta(
-            work.history.plan,
-            [ref for ref in refs if ref.node_id in work.nodes],
-            work.nodes,
-            refs=refs,
-            tools=[name for name in self._offered(work.history.plan) if name in work.tools],
+        delta = await _answered(
+            self._planner.repair_delta(
+                work.history.plan,
+                [ref for ref in refs if ref.node_id in work.nodes],
+                work.nodes,
+                refs=refs,
+                tools=[name for name in self._offered(work.history.plan) if name in work.tools],
+            )
         )
         return delta.plan
 
@@ -69,6 +78,20 @@ class Authoring:
         known = self._named.union(node.tool for node in plan.nodes) if plan else self._named
         tools = self._planner.registry.list_tools()
         return [one.name for one in tools if one.name in known or not _makes_plans(one)]
+
+
+async def _answered(asking: Awaitable[T]) -> T:
+    """Wait for the planner; whatever keeps it from an answer is a ModelError for the one who asked."""
+    try:
+        return await asking
+    except ConfigurationError as error:
+        raise ModelError(error.code, error.message, hint=error.hint) from error
+    except PlanbenchError:
+        raise
+    except Exception as error:
+        _logger.exception("the planner failed")
+        text = f"the planner failed: {error_text(error)}"
+        raise ModelError("model_failed", text) from error
 
 
 def _makes_plans(tool: Tool) -> bool:

@@ -285,7 +285,7 @@ def test_an_agent_that_is_resumed_is_told_the_same_and_runs_no_plan_again():
             LLMHandler(FakeLLMClient(model)).attach(engine)
             if run_id is None:
                 run = await engine.start(agent, {"task": "t"})
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(60):
                     while len(asked) < 3:  # noqa: ASYNC110 - what is waited for has no event
                         await asyncio.sleep(0.001)
                 run.cancel()

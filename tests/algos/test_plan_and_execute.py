@@ -147,11 +147,15 @@ def test_a_step_gets_the_task_itself_and_what_it_builds_on(stage):
 def test_at_most_so_many_steps_run_at_once(stage, plan_of, limit):
     stage.plans = [plan_of(**{f"s{i}": "" for i in range(8)})]
     now, most = 0, 0
+    full = asyncio.Event()
 
     async def step(request, step_id):
         nonlocal now, most
         now += 1
         most = max(most, now)
+        if most == limit:
+            full.set()
+        await full.wait()  # the first ones stay until as many as may have come
         await asyncio.sleep(0.002)
         now -= 1
         return step_id
@@ -177,7 +181,7 @@ def test_a_step_starts_when_what_it_needs_is_done_and_not_later(stage, plan_of):
             return step_id
 
         stage.step = step
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await finished(stage, stage.agent())
 
     run, outcome = asyncio.run(main())
@@ -306,6 +310,26 @@ def test_a_second_replan_has_a_prefix_of_its_own(stage, plan_of):
     _, outcome = run_of(stage, max_replans=2)
 
     assert list(outcome.value["results"]) == ["r2-a"]
+
+
+def test_a_step_that_is_done_and_planned_again_as_it_was_is_not_done_again(stage, plan_of):
+    stage.plans = [plan_of(a="", b="a"), plan_of(a="", c="a")]
+    stage.step = failing("b")
+    run, outcome = run_of(stage)
+
+    assert outcome.status == "success"
+    assert list(outcome.value["results"]) == ["a", "r1-c"]
+    assert stage.asked.count("a") == 1
+    [revised] = [event.data["steps"] for event in run.events if event.type == ev.PLAN_REVISED]
+    assert revised == [{"id": "r1-c", "description": "do c", "depends_on": ["a"]}]
+
+
+def test_a_replan_of_nothing_but_done_steps_fails_the_run(stage, plan_of):
+    stage.plans = [plan_of(a="", b="a"), plan_of(a="")]
+    stage.step = failing("b")
+    _, outcome = run_of(stage)
+
+    assert outcome.reason == "invalid plan: all of its steps are done already"
 
 
 def test_an_invalid_replan_fails_the_run(stage, plan_of):

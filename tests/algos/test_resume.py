@@ -1,6 +1,7 @@
 """Continuing algorithms: what is on record is given again, and only the rest is asked."""
 
 import asyncio
+import json
 import random
 from collections import Counter
 
@@ -38,8 +39,8 @@ class Journal(MemoryStore):
 
 
 async def until(condition):
-    """Let the loop go on until something has come about, at most five seconds."""
-    async with asyncio.timeout(5):
+    """Let the loop go on until something has come about, at most a minute."""
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.001)
 
@@ -165,6 +166,35 @@ def test_with_the_whole_journal_no_model_and_no_tool_is_needed(tree, deaf_client
         assert calls == []
         news = [event.type for _, event in store.batches[len(full.batches) - 1 :]]
         assert news == [ev.RUN_INTERRUPTED, ev.RUN_CONTINUED, ev.RUN_FINISHED]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("inf"), float("nan"), [[]], 2**70, -0.0, "half \ud800", {"half \ud800": 1}, "deep"],
+    ids=repr,
+)
+def test_whatever_a_model_asks_for_a_run_can_be_resumed_from_its_record(stage, deaf_client, value):
+    value = json.loads("[" * 300 + "]" * 300) if value == "deep" else value
+    calls = []
+
+    def look(what: object) -> str:
+        calls.append(what)
+        return "seen"
+
+    async def main():
+        full = Journal()
+        left = [tool_call("look", what=value), text("done")]
+        async with stage.engine(FakeLLMClient(lambda _: left.pop(0)), full) as engine:
+            run = await engine.start(ToolLoop([look]), {"task": "t"})
+            assert (await run.result()).status == "success"
+        made = len(calls)
+        store = await full.cut(len(full.batches) - 1)
+        async with stage.engine(deaf_client, store) as engine:
+            run = await engine.resume(first_run(full), ToolLoop([look]))
+            assert (await run.result()).value == {"text": "done"}
+        assert len(calls) == made
 
     asyncio.run(main())
 

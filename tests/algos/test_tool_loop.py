@@ -78,7 +78,7 @@ def test_calls_are_made_and_their_results_shown_until_there_is_an_answer():
 
 
 def test_calls_of_one_turn_run_side_by_side_and_keep_their_order():
-    barrier = threading.Barrier(2, timeout=5)
+    barrier = threading.Barrier(2, timeout=60)
 
     def meet(x: int) -> int:
         barrier.wait()
@@ -100,6 +100,7 @@ def test_calls_of_one_turn_run_side_by_side_and_keep_their_order():
         (tool_call("double", x="many"), "x"),
         (tool_call("double"), "x"),
         (tool_call("doubl", x=1), "no tool 'doubl'"),
+        (tool_call("double", x=float("inf")), "inf is no number in JSON"),
         (tool_call("broken"), "ZeroDivisionError"),
         (tool_call("leaver"), "SystemExit"),
         (tool_call("quitter"), "CancelledError"),

@@ -151,6 +151,17 @@ def test_a_server_that_fails_over_the_grammar_of_a_schema_is_asked_otherwise(ask
     assert asked.one.content == "{}"
 
 
+def test_a_router_without_an_endpoint_for_a_schema_is_asked_otherwise_and_else_not(ask):
+    asked = ask(
+        [failure(404, "no endpoints found that support response_format"), "fine", failure(404)],
+        *[request(schema=SCHEMA)] * 2,
+    )
+
+    assert asked.got[0].content == "fine"
+    assert asked.got[1].code == "model_not_found"
+    assert len(asked.bodies) == 3
+
+
 def test_a_refusal_that_stays_is_told_in_the_words_of_the_first(ask):
     script = [failure(400, "messages are odd"), *[failure(400, "other words")] * 9]
     asked = ask(script, request(schema=SCHEMA))
@@ -360,6 +371,7 @@ def test_a_cancelled_call_ends_at_once_and_leaves_nothing():
         raw('{"choices": ['),
         raw('{"object": "list"}'),
         raw("[]"),
+        raw('{"choices": ' + "[" * 100_000),
     ],
 )
 def test_an_answer_that_is_no_completion_says_where_to_look(ask, answer):
@@ -418,6 +430,46 @@ def test_a_key_is_in_nothing_that_shows_a_client():
     assert "token=abc" not in repr(vars(client))
 
 
+@pytest.mark.parametrize("sign", ["\u2014", "\n", "\x7f", "\u201d"])
+@pytest.mark.parametrize("where", ["key", "header", "variable"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(monkeypatch, where, sign):
+    odd = f"{KEY}{sign}tail-of-the-key"
+    monkeypatch.setenv("OPENAI_API_KEY", odd if where == "variable" else KEY)
+    given = {"key": {"api_key": odd}, "header": {"headers": {"x": odd}}, "variable": {}}[where]
+
+    with pytest.raises(ConfigurationError) as caught:
+        OpenAIClient("m", **given)
+    said = str(caught.value) + repr(vars(caught.value))
+    assert f"U+{ord(sign):04X}" in said
+    assert KEY not in said
+    assert "tail-of" not in said
+
+
+def test_blanks_around_a_key_and_a_header_are_no_part_of_them(ask):
+    asked = ask(["fine"], key=f" {KEY}\n", headers={"x-more": "value\r\n"})
+
+    assert asked.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert asked.headers[0]["x-more"] == "value"
+
+
+def test_the_query_of_an_address_goes_with_each_request_and_no_secret_of_it_is_shown():
+    async def main(server):
+        url = server.url.replace("//", "//me:pass%20word@") + "/?version=2&token=query-secret"
+        async with OpenAIClient("m", url, KEY, max_retries=0) as client:
+            await client.complete(request())
+
+    def script(received):
+        return failure(404, f"nothing at {received.path} for {received.headers['authorization']}")
+
+    with ScriptedServer(script) as server, pytest.raises(ModelError) as caught:
+        asyncio.run(main(server))
+    assert server.requests[0].path == "/v1/chat/completions?version=2&token=query-secret"
+    shown = str(caught.value) + " ".join(map(str, of_ours(caught.value)))
+    for secret in ("query-secret", "pass word", "pass%20word", "bWU6cGFzcyB3b3Jk"):
+        assert secret not in shown
+    assert "token=***" in str(caught.value)
+
+
 def test_a_key_does_not_follow_a_redirect_to_another_address(ask):
     with ScriptedServer(["fine"]) as other:
         moved = raw("", status=307)
@@ -473,6 +525,26 @@ def test_a_missing_key_names_its_variable():
 def test_there_is_no_default_model():
     with pytest.raises(ConfigurationError, match="no default"):
         OpenAIClient("", "http://127.0.0.1:9/v1", KEY)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"timeout": None}, "timeout is seconds"),
+        ({"timeout": 0}, "timeout is seconds"),
+        ({"timeout": float("nan")}, "timeout is seconds"),
+        ({"timeout": "5"}, "timeout is seconds"),
+        ({"max_retries": None}, "max_retries is a number"),
+        ({"max_retries": -1}, "max_retries is a number"),
+        ({"max_retries": True}, "max_retries is a number"),
+        ({"headers": {"x": 5}}, "'x' is a text, not int"),
+        ({"headers": {"a b": "5"}}, "no header can have"),
+        ({"api_key": 12345}, "api_key is a text, not int"),
+    ],
+)
+def test_settings_that_no_request_can_have_are_refused_when_they_are_made(options, words):
+    with pytest.raises(ConfigurationError, match=words):
+        OpenAIClient("m", **{"base_url": "http://127.0.0.1:9/v1", "api_key": KEY, **options})
 
 
 def test_a_missing_package_names_the_extra(monkeypatch):

@@ -96,6 +96,36 @@ def test_calls_that_come_without_an_index_or_an_id_are_kept_apart():
     assert [(one.id, one.name) for one in read] == [("call_0", "f"), ("call_1", "g")]
 
 
+@pytest.mark.parametrize("place", [{"index": 0}, {}])
+def test_streamed_calls_that_share_a_place_are_told_apart_by_their_ids(place):
+    pieces = Pieces()
+    for call in (
+        {"id": "a", "function": {"name": "f", "arguments": '{"x": '}},
+        {"id": "a", "function": {"arguments": "1}"}},
+        {"id": "b", "function": {"name": "g", "arguments": '{"y"'}},
+        {"function": {"arguments": ": 2}"}},
+    ):
+        pieces.add({"choices": [{"delta": {"tool_calls": [{**place, **call}]}}]})
+
+    read = [(call.id, call.name, call.arguments) for call in pieces.reply().tool_calls]
+    assert read == [("a", "f", {"x": 1}), ("b", "g", {"y": 2})]
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments", "fault"),
+    [({"x": 1}, {"x": 1}, None), ([1], {}, "list"), (5, {}, "int"), (None, {}, None)],
+)
+def test_streamed_arguments_that_are_no_text_are_read_or_told(written, arguments, fault):
+    pieces = Pieces()
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": written}}
+    pieces.add({"choices": [{"delta": {"tool_calls": [call]}}]})
+
+    [read] = pieces.reply().tool_calls
+    assert read.arguments == arguments
+    assert (read.error is None) == (fault is None)
+    assert fault is None or fault in read.error
+
+
 def test_a_stream_without_an_end_is_not_finished():
     pieces = Pieces()
     pieces.add({"choices": [{"delta": {"content": "half"}}]})

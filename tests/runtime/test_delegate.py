@@ -61,6 +61,7 @@ def script(*answers: Any) -> FakeLLMClient:
 
 
 async def finish(lab: Any, model: Any, *nodes: PlanNode, budget: Any = None, **options: Any) -> Any:
+    lab.loop = asyncio.get_running_loop()
     async with lab.engine(delegate_llm=model, **options) as engine:
         run = await engine.start(lab.plan(*nodes), budget=budget)
         await run
@@ -255,6 +256,18 @@ WRONG = {
     ),
     "near miss": (tool_call("typed", count="{artifacts.src.rows}"), "write one of {artifacts.src}"),
     "result of another type": (tool_call("typed", count="{artifacts.src}"), "args.count"),
+    "no number": (tool_call("typed", count=float("inf")), "inf is no number in JSON"),
+    "half a call in the text": (text('{"name": "typed", "arguments": {"count": 3}'), "begins as"),
+    "a key twice in the text": (
+        text('{"name": "typed", "arguments": {"count": 1, "count": 3}}'),
+        "begins as a call",
+    ),
+    "a list of calls": (text('[{"name": "typed", "arguments": {"count": 3}}]'), "begins as"),
+    "a call amid the text": (
+        text('Yes: <tool_call>{"name": "typed", "arguments": {"count": 3}}</tool_call>'),
+        "begins as",
+    ),
+    "a name that is none": (text('{"name": ["typed"], "arguments": {}}'), "begins as a call"),
     "too deep": (tool_call("typed", count=json.loads("[" * 150 + "]" * 150)), "nested deeper"),
 }
 
@@ -308,6 +321,7 @@ async def test_a_wrong_answer_is_not_asked_for_again_by_retries(lab):
     ("reply", "said"),
     [
         (text("", refusal="I will not"), "the model refused: I will not"),
+        (text("Not this", finish_reason="refusal"), "the model refused: Not this"),
         (text("", finish_reason="content_filter"), "was filtered"),
     ],
 )
@@ -441,25 +455,27 @@ async def test_a_model_over_the_limit_fails_the_node_and_is_cancelled(lab):
     ended = []
 
     async def never(request: Any) -> Any:
+        lab.pass_time(60)
         try:
             await asyncio.Event().wait()
         finally:
             ended.append(request)
 
-    run = await finish(lab, FakeLLMClient(never), delegate(timeout=0.02))
-    assert run.refs["pick"].errors == ["TimeoutError: the model gave no call within 0.02 s"]
+    run = await finish(lab, FakeLLMClient(never), delegate(timeout=60))
+    assert run.refs["pick"].errors == ["TimeoutError: the model gave no call within 60 s"]
     assert len(ended) == 1
 
 
 @looped
 async def test_a_tool_over_the_limit_fails_as_in_a_tool_node(lab, gate):
     def wait() -> None:
-        gate.wait()
+        lab.pass_time(60)
+        gate.wait(30)
 
     lab.tool(wait)
-    run = await finish(lab, script(tool_call("wait")), delegate(tools=["wait"], timeout=0.02))
+    run = await finish(lab, script(tool_call("wait")), delegate(tools=["wait"], timeout=60))
     text_of = (
-        "TimeoutError: over the limit of 0.02 s; still running in a thread, its result is dropped"
+        "TimeoutError: over the limit of 60 s; still running in a thread, its result is dropped"
     )
     assert run.refs["pick"].errors == [text_of]
 

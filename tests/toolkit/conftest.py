@@ -123,7 +123,7 @@ class Lab:
 
     @staticmethod
     async def until(condition):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.001)
 

@@ -1,6 +1,7 @@
 """Plans by objective: one call, one correction, and then the report."""
 
 from planbench.checkpoints import MemoryStore
+from planbench.llm import FakeLLMClient
 from planbench.llm.fake import text
 
 NODE = {"id": "a", "tool": "give", "args": {"value": 1}}
@@ -120,3 +121,20 @@ async def test_a_default_of_the_wrong_type_is_corrected_too(lab):
     assert answer.result["status"] == "completed"
     assert "[bad_arg_type]" in lab.prompts[1].messages[-1].content
     assert lab.calls == [3]
+
+
+async def test_whatever_keeps_a_planner_from_an_answer_is_told_as_an_answer(lab, caplog):
+    def broken(request):
+        raise RuntimeError("the connection pool is closed")
+
+    async with lab.open(planner_llm=FakeLLMClient(broken)) as toolkit:
+        for tool in (toolkit.plan_execute, toolkit.plan_validate):
+            answer = await tool(objective="do it")
+            assert answer.error_code == "planner_unavailable"
+            assert "RuntimeError: the connection pool is closed" in answer.error
+    assert "in broken" in caplog.text  # whoever runs the host finds the place
+    async with lab.open(planner_llm=lab.planner(WRITTEN), allowed_tools=[]) as toolkit:
+        answer = await toolkit.plan_execute(objective="do it")
+    assert answer.error_code == "planner_unavailable"
+    assert "none is registered and allowed" in answer.error
+    assert lab.prompts == []

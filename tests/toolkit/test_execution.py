@@ -33,6 +33,14 @@ def given(answer):
     return answer.result
 
 
+async def at_its_end(toolkit, run_id):
+    """Give the status of a run that has ended."""
+    async with asyncio.timeout(60):
+        while (found := given(await toolkit.plan_status(run_id)))["status"] == "running":  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.001)
+    return found
+
+
 async def test_a_named_plan_runs_to_its_manifest(lab):
     async with lab.open() as toolkit:
         found = given(await toolkit.plan_execute(**RUN))
@@ -70,9 +78,8 @@ async def test_the_soft_timeout_answers_and_cancels_nothing(lab):
         assert given(await toolkit.plan_status(found["run_id"])) == found
         assert given(await toolkit.plan_artifacts(found["run_id"]))["artifacts"] == []
         lab.gate.set()
-        await lab.until(lambda: "c" in lab.memory)
-        await asyncio.sleep(0.01)
-        assert given(await toolkit.plan_status(found["run_id"]))["status"] == "completed"
+        assert (await at_its_end(toolkit, found["run_id"]))["status"] == "completed"
+        assert "c" in lab.memory
 
 
 async def test_who_stops_waiting_leaves_the_run_at_work(lab):
@@ -184,7 +191,10 @@ async def test_completed_runs_are_let_go_oldest_first_and_live_ones_never(lab):
         lab.plan(
             "short", "name: s\nobjective: o\nnodes:\n  - {id: s, tool: other, args: {value: 1}}\n"
         )
-        done = [given(await toolkit.plan_execute(plan_name="short"))["run_id"] for _ in range(4)]
+        done = []
+        for _ in range(4):
+            done.append(given(await toolkit.plan_execute(plan_name="short"))["run_id"])
+            await at_its_end(toolkit, done[-1])  # the call itself may have been answered earlier
         await asyncio.sleep(0)
         for run_id in done[:2]:
             refused(await toolkit.plan_status(run_id), "unknown_run")
@@ -352,6 +362,8 @@ async def test_a_listener_that_fails_is_logged_and_one_that_waits_is_ended(lab, 
     async def hear(event):
         if event.type == "planbench.node.started":
             raise ValueError("deaf")
+        if event.type != "planbench.node.finished":
+            return  # a step that was held is told as progress, on a machine with other work
         try:
             await asyncio.Event().wait()
         finally:

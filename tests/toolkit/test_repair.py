@@ -7,6 +7,8 @@ import pytest
 from planbench import events as ev
 from planbench.checkpoints import MemoryStore, open_store
 from planbench.events import Event
+from planbench.llm import FakeLLMClient
+from planbench.memory import TaskScope, WorkingMemory
 from planbench.runtime import PlanRecoveryConfig
 
 RUN = {"plan_name": "chain", "params": {"x": "x"}}
@@ -154,3 +156,40 @@ async def test_the_allowlist_is_as_it_was_and_as_it_is(lab):
         assert code_of(answer) == "delta_invalid"
         assert "Give a value back, too" not in str(lab.prompts[0])
     assert lab.calls == []
+
+
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        ({"scope": TaskScope("others")}, "scope_mismatch"),
+        ({"allowed_tools": ["other"]}, "policy_mismatch"),
+        ({"working_memory": WorkingMemory()}, "artifacts_unavailable"),
+    ],
+)
+async def test_a_host_that_cannot_continue_a_run_asks_no_model_and_spends_no_attempt(
+    lab, now, code
+):
+    store = MemoryStore()
+    async with lab.open(checkpoint_store=store) as toolkit:
+        run_id = await red(lab, toolkit)
+    async with lab.open(planner_llm=lab.planner(GOOD), checkpoint_store=store, **now) as toolkit:
+        answer = await toolkit.plan_repair(run_id)
+        assert code_of(answer) == code
+        assert answer.result["repair_attempts_used"] == 0
+    assert lab.prompts == []
+    assert lab.calls == []
+
+
+async def test_a_planner_that_breaks_has_used_its_attempt_and_says_why(lab):
+    def broken(request):
+        raise RuntimeError("the connection pool is closed")
+
+    async with lab.open(
+        planner_llm=FakeLLMClient(broken), checkpoint_store=MemoryStore()
+    ) as toolkit:
+        run_id = await red(lab, toolkit)
+        for used in (1, 2):
+            answer = await toolkit.plan_repair(run_id)
+            assert code_of(answer) == "planner_unavailable"
+            assert "RuntimeError: the connection pool is closed" in answer.error
+            assert answer.result["repair_attempts_used"] == used
