@@ -17,6 +17,7 @@ from planbench.errors import (
     PlanbenchError,
     PlanLoadError,
     RunRefused,
+    StoreError,
 )
 
 if TYPE_CHECKING:
@@ -58,9 +59,14 @@ def _run(arguments: Sequence[str]) -> int:
         return _COMMANDS[options.command](options)
     except PlanbenchError as error:
         head, *rest = str(error).splitlines() or [""]
+        if isinstance(error, StoreError) and not rest:
+            rest = ["--store names another store, and --store memory keeps nothing"]
         code = f"{error.code}: " if isinstance(error, RunRefused) else ""
         block(f"{code}{head}", "\n".join(rest))
         return WRONG if isinstance(error, _NOTHING_RAN) else RED
+    except OSError as error:  # a disk that is full, a file that went away
+        block(f"{error.filename or 'the output'}: {error.strerror or error}")
+        return RED
     except KeyboardInterrupt:
         block("interrupted")
         return INTERRUPTED

@@ -37,9 +37,10 @@ class _Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            flags = _flags(self, getattr(found, "command", None))
+            command = getattr(found, "command", None)
+            flags = _flags(self, command)
             near = suggestion(unknown[0].partition("=")[0], flags)
-            hint = near or f"see: {self.prog} --help"
+            hint = near or f"see: {self.prog}{f' {command}' if command else ''} --help"
             raise CommandError(f"there is no argument {unknown[0]!r}", hint=hint)
         return found
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from planbench.cli.arguments import PICTURES
 from planbench.cli.equipment import Unequipped, workbench_of
-from planbench.cli.execution import FINE, WRONG, block, check_writable, execute, verdict
+from planbench.cli.execution import (
+    FINE,
+    WRONG,
+    block,
+    check_writable,
+    execute,
+    tell_the_rest,
+    verdict,
+)
 from planbench.cli.findings import counted, finding, findings, inferred
 from planbench.cli.record import session_page
 from planbench.cli.sources import parameters, plan_source
@@ -30,8 +38,9 @@ if TYPE_CHECKING:
 
 def validate(options: argparse.Namespace) -> int:
     """Check the plan; every finding is a line ``file:line:column: severity: message``."""
-    session = _session(workbench_of(options), options)
-    report = session.report
+    workbench = workbench_of(options)
+    session = _session(workbench, options)
+    report = session.report if options.param else _with_defaults(workbench, session)
     screen = output()
     if options.json:
         screen.write(json.dumps(_record(report), indent=2, ensure_ascii=False) + "\n")
@@ -68,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
     screen = errors() if on_output else output()
     finished, signalled = execute(workbench, session, screen, strict=options.strict)
     code = verdict(finished, strict=options.strict, allow_errors=options.allow_errors)
+    tell_the_rest(workbench, finished, options)
     if options.json:
         _write_manifest(finished, options.json)
     if options.html:
@@ -114,6 +124,15 @@ def _session(
     """
     source = plan_source(options.plan, workbench.plans)
     return workbench.session(source, parameters(options.param) or unasked)
+
+
+def _with_defaults(workbench: Workbench, session: PlanSession) -> ValidationReport:
+    """Check a plan that needs no value as it would be run: what a default breaks shows then."""
+    if session.plan is None or not session.plan.params:
+        return session.report
+    report = workbench.check(session.source, {})
+    wanting = any(issue.code == "missing_param" for issue in report.issues)
+    return session.report if wanting else report
 
 
 def _called(session: PlanSession, options: argparse.Namespace) -> str:

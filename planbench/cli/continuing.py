@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planbench.cli.equipment import Unequipped, workbench_of
-from planbench.cli.execution import check_writable, execute, verdict
+from planbench.cli.execution import check_writable, execute, tell_the_rest, verdict
 from planbench.cli.findings import finding
 from planbench.cli.record import session_page
 from planbench.cli.sources import NAMED, parameters, plan_source
@@ -114,6 +114,7 @@ def finish(
 
     finished, signalled = execute(workbench, session, output(), start=start, strict=options.strict)
     code = verdict(finished, strict=options.strict, allow_errors=options.allow_errors)
+    tell_the_rest(workbench, finished, options)
     if options.save is not None:
         output().line(f"saved {finished.save(options.save)}")
     if options.html is not None:

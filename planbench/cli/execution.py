@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from planbench.cli.interrupt import Interrupt
@@ -11,8 +12,12 @@ from planbench.cli.progress import progress
 from planbench.cli.terminal import errors
 from planbench.errors import CommandError
 from planbench.render.figures import duration, size
+from planbench.runtime.history import History
+from planbench.runtime.outlook import outlook_of
+from planbench.runtime.recollection import artifacts_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
@@ -96,6 +101,22 @@ def verdict(run: Run, *, strict: bool = False, allow_errors: bool = False) -> in
     text = run.failure_text() or run.state.reason or ""
     block(f"{head}{run.plan.name} is {run.status}", text)
     return code
+
+
+def tell_the_rest(workbench: Workbench, run: Run, options: argparse.Namespace) -> None:
+    """Say how a run with calls left is gone on with, where a later process can do so."""
+    left = outlook_of(run)
+    if left is None or not left.left or workbench.note or not workbench.remembering.store.durable:
+        return
+    stored = artifacts_of(History(run.run_id, run.events), in_memory=False)
+    if any(artifact.kept != "durable" for artifact in stored):
+        return
+    words = ["planbench", "resume", run.run_id]
+    for flag, values in (("--tools", options.tools), ("--env", options.env)):
+        words += [word for value in values for word in (flag, value)]
+    if options.store is not None:
+        words += ["--store", options.store]
+    errors().line(f"  {left.calls_left}: {shlex.join(words)}")
 
 
 def block(message: str, rest: str = "") -> None:

@@ -13,7 +13,7 @@ from planbench.cli.sources import add_delegate, add_plans_dir, add_store, add_to
 from planbench.cli.terminal import output
 from planbench.errors import RunRefused
 from planbench.render.figures import size
-from planbench.runtime.recollection import artifacts_of
+from planbench.runtime.recollection import artifacts_of, check_status
 from planbench.runtime.standing import RESUMABLE
 from planbench.workbench import Workbench
 
@@ -60,6 +60,8 @@ def runs(options: argparse.Namespace) -> int:
     """List the runs on record, the latest first, with the calls that are left of each."""
     workbench = Workbench(store=options.store)
     records, left = _done(workbench, _listed(workbench, options.status))
+    if not records and options.status is not None:
+        check_status(options.status)
     screen = output()
     if options.json:
         found = [_as_json(record, left.get(record.run_id)) for record in records]

@@ -37,6 +37,7 @@ from planbench.render.figures import duration, size
 from planbench.render.text import as_text
 from planbench.runtime.details import node_details, run_view
 from planbench.runtime.outlook import outlook_of
+from planbench.runtime.recollection import artifacts_of
 from planbench.runtime.run import Shown
 from planbench.runtime.run_format import ENDING
 from planbench.runtime.run_page import lineage, run_page
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 NAMED_RUN: Final = f"a run on record, by the start of its id, or a file as failed{ENDING}"
 _LONGEST: Final = 200
+_NAMED: Final = 10
 _TOLD: Final = (
     "status",
     "key",
@@ -65,6 +67,7 @@ _TOLD: Final = (
     "text",
 )
 _TABLES: Final = (".csv", ".parquet")
+_SHOWN: Final = "preview"
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -79,8 +82,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     look.add_argument(
         "--data",
         choices=get_args(Shown),
-        default="preview",
-        help="what the page shows of the results (default: %(default)s)",
+        help=f"what the page of --html shows of the results (default: {_SHOWN})",
     )
     look.add_argument(
         "--out",
@@ -104,16 +106,23 @@ def show(options: argparse.Namespace) -> int:
     """Show the run: its graph and what is red, its events, one node, or one result as a file."""
     if (options.out is None) != (options.artifact is None):
         raise CommandError("--artifact and --out go together", hint="--artifact KEY --out FILE")
+    if options.data is not None and options.html is None:
+        raise CommandError(
+            "--data says what a page shows, and no page is asked for",
+            hint=f"write it with --html OUT --data {options.data}",
+        )
     for file in (options.html, options.out):
         if file is not None:
             check_writable(file)
     screen = output()
     with _opened(options) if _is_file(options.run) else recorded.recorded(options) as saved:
         if options.html is not None:
-            text = run_page(saved.run, options.data, saved.notes())
+            text = run_page(saved.run, options.data or _SHOWN, saved.notes())
             options.html.write_text(text, encoding="utf-8")
             screen.line(f"wrote {options.html}")
         elif options.artifact is not None:
+            if not isinstance(saved, SavedRun):  # what is in a file was bounded when it was opened
+                _check_size(saved, options.artifact, options.max_bytes)
             _take_out(saved, options.artifact, options.out)
             screen.line(f"wrote {options.out}")
         else:
@@ -125,6 +134,11 @@ def show(options: argparse.Namespace) -> int:
 def resume(options: argparse.Namespace) -> int:
     """Continue a run of a file or on record with the tools of this process; what is kept is not called again."""
     check_files(options)
+    if options.param and options.plan is None:
+        raise CommandError(
+            "--param gives a value to a mended plan, and none is named: a run goes on with its own",
+            hint="leave it out, or add --with PLAN",
+        )
     if not _is_file(options.run):
         return recorded.resume(options)
     with _opened(options) as saved:
@@ -148,7 +162,8 @@ def _opened(options: argparse.Namespace) -> SavedRun:
     try:
         return open_run(Path(options.run), max_bytes=max(0, options.max_bytes))
     except StoreError as error:
-        raise CommandError(error.message, hint=error.hint) from error
+        hint = error.hint or "planbench runs lists the runs on record"
+        raise CommandError(error.message, hint=hint) from error
 
 
 def _lines(saved: SavedRun | RecordedRun, options: argparse.Namespace) -> Iterator[str]:
@@ -198,7 +213,9 @@ def _event_line(event: Event) -> str:
 
 def _node_lines(run: Run, node_id: str) -> Iterator[str]:
     if node_id not in run.state.nodes:
-        near = suggestion(node_id, list(run.state.nodes))
+        names = list(run.state.nodes)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        near = suggestion(node_id, names) or f"it has {', '.join(names[:_NAMED])}{more}"
         raise CommandError(f"the plan has no node {node_id!r}", hint=near)
     known = node_details(run.plan.node(node_id), run)
     yield f"{node_id} ({known['tool'] or known['type']}): {known['status']}"
@@ -228,6 +245,16 @@ def _node_lines(run: Run, node_id: str) -> Iterator[str]:
     if table is not None:
         yield f"  result, {len(table['rows'])} of {table['n_rows']} rows:"
         yield from (f"    {' | '.join(row)}" for row in [table["columns"], *table["rows"]])
+
+
+def _check_size(saved: RecordedRun, key: str, most: int) -> None:
+    found = artifacts_of(saved.history, in_memory=False)
+    nbytes = sum(one.nbytes for one in found if key in (one.key, one.node))
+    if nbytes > most:
+        raise CommandError(
+            f"{key!r} has {size(nbytes)}, over the limit of {size(most)}",
+            hint=f"read it back with --max-bytes {nbytes}",
+        )
 
 
 def _take_out(saved: SavedRun | RecordedRun, key: str, file: Path) -> None:

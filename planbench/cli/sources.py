@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from planbench.errors import CommandError
+from planbench.errors import CommandError, PlanLoadError
 from planbench.validation import read_text
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 def plan_source(word: str, store: PlanFileStore) -> Path | str:
     """Give the file that is meant, or the text where there is none of its own."""
     if word == STANDARD:
-        return sys.stdin.read()
+        return _standard_input()
     path = Path(word)
     if path.suffix in _FILES or len(path.parts) > 1:
         # a ref may hold a slash or an ending too: sweep@feature/new, sweep@v1.yaml
@@ -79,7 +79,37 @@ def plan_source(word: str, store: PlanFileStore) -> Path | str:
         # a pipe, as <(...) is one, gives its text once, and a plan is checked more than once
         regular = path.is_file() or path.is_dir() or not path.exists()
         return path if regular else read_text(path)
-    return store.source(word)
+    try:
+        return store.source(word)
+    except PlanLoadError as error:
+        if not path.exists():
+            raise
+        raise _no_plan(path, error) from error
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:  # the caller has closed it
+        raise CommandError("there is no standard input", hint="give a plan file or a name")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            f"the standard input is no text: {error}", hint="a plan is YAML or JSON in UTF-8"
+        ) from error
+
+
+def _no_plan(path: Path, error: PlanLoadError) -> CommandError:
+    """Say of a word that is no plan's name that it is a file or a folder of another kind."""
+    endings = ", ".join(_FILES)
+    if path.is_dir():
+        return CommandError(
+            f"{str(path)!r} is a folder, and {error.message}",
+            hint=f"name a file of it, ending with one of {endings}; --plans-dir names the folder of plans",
+        )
+    return CommandError(
+        f"{str(path)!r} is no plan file: its name ends with none of {endings}",
+        hint=f"rename it, or give its text: - < {path}",
+    )
 
 
 def parameters(written: list[str]) -> dict[str, Any]:
@@ -93,6 +123,6 @@ def parameters(written: list[str]) -> dict[str, Any]:
                 hint="write --param NAME=VALUE, as date=2026-08-06",
             )
         if name in found:
-            raise CommandError(f"--param {name} is given twice")
+            raise CommandError(f"--param {name} is given twice", hint="leave one of them out")
         found[name] = value
     return found

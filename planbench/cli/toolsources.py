@@ -15,6 +15,7 @@ from planbench.cli.terminal import errors
 from planbench.errors import CommandError, PlanbenchError
 from planbench.plan.structure import suggestion
 from planbench.tools import ToolRegistry
+from planbench.tools.importing import import_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,21 +99,11 @@ def _imported(name: str, source: str) -> ModuleType:
                 f"there is no module {error.name!r} (from {source!r})",
                 hint="run the command from the folder that holds it, or install it",
             ) from error
-        raise CommandError(f"importing {name!r} failed: {error}") from error
-    except (Exception, SystemExit) as error:
         raise CommandError(
-            f"importing {name!r} failed: {type(error).__name__}: {error}{_place(error)}"
+            f"importing {name!r} failed: {error}", hint="install what it imports"
         ) from error
-
-
-def _place(error: BaseException) -> str:
-    """Name the line of the user's code that failed, the innermost one."""
-    if isinstance(error, SyntaxError) or error.__traceback__ is None:
-        return ""
-    last = error.__traceback__
-    while last.tb_next is not None:
-        last = last.tb_next
-    return f" ({Path(last.tb_frame.f_code.co_filename).name}, line {last.tb_lineno})"
+    except (Exception, SystemExit) as error:
+        raise import_failure(name, error) from error
 
 
 def _attribute(module: ModuleType, attribute: str) -> Any:
@@ -120,8 +111,10 @@ def _attribute(module: ModuleType, attribute: str) -> Any:
         return attrgetter(attribute)(module)
     except AttributeError as error:
         near = suggestion(attribute, [name for name in vars(module) if not name.startswith("_")])
+        name = module.__name__
         raise CommandError(
-            f"module {module.__name__!r} has no attribute {attribute!r}", hint=near
+            f"module {name!r} has no attribute {attribute!r}",
+            hint=near or f"--tools {name} takes all of its public functions",
         ) from error
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOSING: Final = {"{": "}", "[": "]"}
+_IPYTHON: Final = frozenset({"In", "Out", "exit", "get_ipython", "open", "quit"})
 
 
 class HelpAsked(Exception):
@@ -231,6 +232,11 @@ def read_value(written: str, namespace: Mapping[str, Any], place: str) -> Any:
     return _read_variable(written[1:], namespace, place) if written.startswith("@") else written
 
 
+def own_names(namespace: Mapping[str, Any]) -> list[str]:
+    """List the names that the cells of a notebook have defined, for what may have been meant."""
+    return [name for name in namespace if not name.startswith("_") and name not in _IPYTHON]
+
+
 def _read_mapping(variable: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
     name = variable.removeprefix("@")
     value = _read_variable(name, namespace, f"--params {variable}")
@@ -247,9 +253,8 @@ def _read_mapping(variable: str, namespace: Mapping[str, Any]) -> dict[str, Any]
 
 def _read_variable(name: str, namespace: Mapping[str, Any], place: str) -> Any:
     if name not in namespace:
-        names = [known for known in namespace if not known.startswith("_")]
         raise CommandError(
             f"{place}: the notebook has no variable {name!r}",
-            hint=suggestion(name, names) or "run the cell that defines it first",
+            hint=suggestion(name, own_names(namespace)) or "run the cell that defines it first",
         )
     return namespace[name]

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import CommandError, PlanLoadError
 from planbench.notebook import authoring, continuations, edits, runfiles, versions
-from planbench.notebook.arguments import LineParser, run_parser
+from planbench.notebook.arguments import LineParser, own_names, run_parser
 from planbench.notebook.command import Command, Notebook, frame, one, plan_names
 from planbench.notebook.skeleton import skeleton
 from planbench.notebook.sources import run_of
 from planbench.plan.structure import suggestion
 from planbench.runtime.outlook import outlook_of
 from planbench.runtime.run_format import ENDING
+from planbench.tools.importing import import_failure
 from planbench.validation import read_text
 
 if TYPE_CHECKING:
@@ -142,7 +143,9 @@ def _add(notebook: Notebook, name: str) -> list[Tool]:
     registered = notebook.workbench.registry.register(thing)
     if isinstance(registered, list):
         if not registered:
-            raise CommandError(f"{name!r} is empty, so it gives no tools")
+            raise CommandError(
+                f"{name!r} is empty, so it gives no tools", hint="put functions into it first"
+            )
         return registered
     if inspect.isfunction(thing) and name in names:
         notebook.follow(name, thing, registered)
@@ -152,23 +155,32 @@ def _add(notebook: Notebook, name: str) -> list[Tool]:
 def _imported(name: str, names: dict[str, Any]) -> Any:
     module_name, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
-        raise CommandError(f"{name!r} is neither a name of the notebook nor a module")
+        raise CommandError(
+            f"{name!r} is neither a name of the notebook nor a module",
+            hint="a module is named as in an import, without a path or an ending: my_tools",
+        )
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise CommandError(f"importing {module_name!r} failed: {error}") from error
-        known = [one for one, value in names.items() if callable(value) and not one.startswith("_")]
+            raise CommandError(
+                f"importing {module_name!r} failed: {error}", hint="install what it imports"
+            ) from error
+        known = [one for one in own_names(names) if callable(names[one])]
         raise CommandError(
             f"the notebook has no {name!r}, and there is no module of that name",
-            hint=suggestion(name, known),
+            hint=suggestion(name, known)
+            or "name a function of a cell, or a module that can be imported from here, as my_tools",
         ) from error
+    except (Exception, SystemExit) as error:
+        raise import_failure(module_name, error) from error
     if not attribute:
         return module
     if not hasattr(module, attribute):
         raise CommandError(
             f"module {module_name!r} has no {attribute!r}",
-            hint=suggestion(attribute, [one for one in vars(module) if not one.startswith("_")]),
+            hint=suggestion(attribute, [one for one in vars(module) if not one.startswith("_")])
+            or f"%plan tools add {module_name} adds all of its functions",
         )
     return getattr(module, attribute)
 
@@ -244,7 +256,10 @@ def _cancel(notebook: Notebook, words: list[str]) -> str:
     """Cancel a live run."""
     run = _run(notebook, words, "cancel", "cancel a live run")
     if run.finished:
-        raise CommandError(f"run {run.run_id} has ended already: {run.status}")
+        raise CommandError(
+            f"run {run.run_id} has ended already: {run.status}",
+            hint=f"%plan status {run.run_id} tells how its nodes ended",
+        )
     run.cancel()
     return f"cancelling {run.run_id}; %plan status {run.run_id} tells how its nodes ended"
 

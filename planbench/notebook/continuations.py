@@ -11,9 +11,10 @@ from planbench.errors import CommandError, PlanInvalid, RunRefused
 from planbench.notebook.arguments import LineParser, add_run_flags, read_parameters
 from planbench.notebook.command import Notebook, frame, one, plan_names, run_words
 from planbench.notebook.sources import plan_to_run, run_of
+from planbench.runtime import Run
 from planbench.runtime.history import History
 from planbench.runtime.outlook import outlook_of
-from planbench.runtime.recollection import artifacts_of
+from planbench.runtime.recollection import artifacts_of, check_status
 from planbench.runtime.run_format import ENDING
 from planbench.runtime.standing import RESUMABLE
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from planbench.checkpoints import RunRecord
     from planbench.notebook.listing import Listing
     from planbench.plan.model import ExecutionPlan
-    from planbench.runtime import Run
     from planbench.session import PlanSession
     from planbench.workbench import Workbench
 
@@ -68,6 +68,8 @@ async def runs(notebook: Notebook, words: list[str]) -> Listing:
     found += [(one.started, _recorded_row(one, left.get(one.run_id, ""))) for one in others]
     rows = [row for _, row in sorted(found, key=lambda pair: pair[0], reverse=True)]
     rows = [row for row in rows if options.status in (None, row[2])]
+    if not rows and options.status is not None:
+        check_status(options.status)
     return frame(rows if options.all else rows[:SHOWN], COLUMNS)
 
 
@@ -170,6 +172,12 @@ async def _known(notebook: Notebook, words: list[str], command: str, summary: st
     return (await bench.recorded(name)).run
 
 
+async def _run_id(notebook: Notebook, word: str | None) -> str:
+    """Find the run to go on with: one that a variable holds, else by its id."""
+    value = None if word is None else notebook.shell.user_ns.get(word.removeprefix("@"))
+    return value.run_id if isinstance(value, Run) else await notebook.workbench.find(word)
+
+
 # -- going on -------------------------------------------------------------------------------
 
 
@@ -204,10 +212,15 @@ def resume_parser() -> LineParser:
 async def resume(notebook: WaitingNotebook, words: list[str]) -> Run:
     """Say what will be called, then go on with a run; raises what is red."""
     options = resume_parser().read(words)
+    if options.plan is None and (options.param or options.params is not None):
+        raise CommandError(
+            "parameters are for a mended plan, and none is named: a run goes on with its own",
+            hint="leave them out, or add --with PLAN",
+        )
     bench = notebook.workbench
     if options.run is not None and options.run.endswith(ENDING):
         return await _resume_file(notebook, options)
-    run_id = await bench.find(options.run)
+    run_id = await _run_id(notebook, options.run)
     if options.plan is None:
         look = await bench.outlook(run_id)
         session, plan = bench.session(look.plan), None
@@ -265,8 +278,8 @@ def _source(notebook: Notebook, word: str) -> Path | str | ExecutionPlan:
             raise CommandError("there was no %%plan cell yet", hint="write the mended plan in one")
         return notebook.cells.latest
     path = Path(word).expanduser()
-    if path.suffix in _FILES and path.exists():
-        return path
+    if path.suffix in _FILES and (path.exists() or len(path.parts) > 1):
+        return path  # a path that is none says what its folder has
     return plan_to_run(notebook, word)
 
 
@@ -301,11 +314,14 @@ async def repair(notebook: WaitingNotebook, words: list[str]) -> Run:
     """Spend one repair attempt on a run, and run what the model has mended; raises what is red."""
     options = repair_parser().read(words)
     bench = notebook.workbench
-    run_id = await bench.find(options.run)
+    run_id = await _run_id(notebook, options.run)
     model = options.model
     if model is not None and model.startswith("@"):
         if model[1:] not in notebook.shell.user_ns:
-            raise CommandError(f"the notebook has no variable {model[1:]!r}")
+            raise CommandError(
+                f"the notebook has no variable {model[1:]!r}",
+                hint="run the cell that defines it first",
+            )
         model = notebook.shell.user_ns[model[1:]]
     model = bench.planner if model is None else model
     if model is None:

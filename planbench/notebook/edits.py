@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import CommandError, PlanInvalid
@@ -20,7 +21,7 @@ from planbench.plan.scalars import typed
 from planbench.validation.shape import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from planbench.notebook.command import Notebook
     from planbench.plan.issues import ValidationIssue
@@ -98,6 +99,8 @@ def _changed(text: str, word: str, notebook: Notebook) -> str:
     is_text = value is written  # and no value of the notebook, which has its type
     plan = load_plan(text)
     if equals and _PARAM.fullmatch(key):
+        if is_text and key not in plan.params and _is_read_as_text(plan, key, notebook):
+            return set_default(text, key, value)
         return set_default(text, key, _default(plan, key, value, is_text=is_text))
     place = _ARGUMENT.fullmatch(key)
     if place is None or not equals:
@@ -120,13 +123,40 @@ def _default(plan: ExecutionPlan, name: str, value: Any, *, is_text: bool) -> An
     return value
 
 
+def _is_read_as_text(plan: ExecutionPlan, name: str, notebook: Notebook) -> bool:
+    """Whether a tool that gets the parameter alone as an argument takes text there."""
+    registry = notebook.workbench.registry
+    return any(
+        _takes_text(registry, node.tool, route)
+        for node in plan.nodes
+        for route in _places(node.args, f"{{params.{name}}}")
+    )
+
+
+def _places(args: Any, wanted: str) -> Iterable[Route]:
+    """Find where a text stands in arguments, however deep."""
+    open_: list[tuple[Route, Any]] = [((), args)]
+    while open_:
+        route, value = open_.pop()
+        if isinstance(value, Mapping):
+            open_ += [((*route, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list | tuple):
+            open_ += [((*route, index), inner) for index, inner in enumerate(value)]
+        elif value == wanted:
+            yield route
+
+
+def _takes_text(registry: ToolRegistry, name: str | None, route: Route) -> bool:
+    tool = None if name is None else registry.get(name)
+    return tool is not None and Shape(tool.parameters).at(route).kinds() == _TEXT
+
+
 def _argument(
     plan: ExecutionPlan, node_id: str, route: Route, written: str, registry: ToolRegistry
 ) -> Any:
     """Read a value as the tool takes it: what takes text gets text, else as YAML reads it."""
     node = next((node for node in plan.nodes if node.id == node_id), None)
-    tool = None if node is None or node.tool is None else registry.get(node.tool)
-    if tool is not None and Shape(tool.parameters).at(route).kinds() == _TEXT:
+    if node is not None and _takes_text(registry, node.tool, route):
         return written
     return _read(written)
 
@@ -142,10 +172,11 @@ def _read(written: str) -> Any:
 
 def _save(workbench: Workbench, name: str, before: str, text: str, *, force: bool) -> str:
     """Save the new text and say what differs; raises PlanInvalid for errors that are new."""
-    known = Counter(map(_mark, workbench.check(before).issues))
+    # with what the defaults give, since a default may fit no tool; params that have none are known
+    known = Counter(map(_mark, workbench.check(before, {}).issues))
     fresh = [
         issue
-        for issue in workbench.check(text).issues
+        for issue in workbench.check(text, {}).issues
         if issue.severity == "error" and not _is_known(issue, known)
     ]
     if fresh and not force:

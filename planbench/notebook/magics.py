@@ -33,6 +33,7 @@ from planbench.notebook.display import PlanDisplay
 from planbench.notebook.endings import cancelled, judge, out_of_reach
 from planbench.notebook.interrupts import ctrl_c_cancels
 from planbench.notebook.sources import CellTexts, algorithm_of, plan_to_run
+from planbench.plan.issues import ValidationIssue
 from planbench.runtime import Run
 from planbench.workbench import get_workbench
 
@@ -353,6 +354,11 @@ class PlanMagics(Magics):
 
 def _plan_text(body: str) -> Extracted:
     """Give the plan of a cell, also out of a pasted model answer."""
+    if not body.strip():
+        issue = ValidationIssue(
+            code="no_json", message="the cell is empty", fix="%plan new gives a plan to fill in"
+        )
+        raise PlanInvalid([issue])
     found = extract(body)
     if found.issues:
         raise PlanInvalid(found.issues)

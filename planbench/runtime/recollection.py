@@ -14,6 +14,7 @@ from planbench.errors import (
 )
 from planbench.events import Event
 from planbench.memory.entries import Entry, artifact_parts
+from planbench.plan.structure import suggestion
 from planbench.runtime.outlook import Outlook, outlook
 from planbench.runtime.recovery import GONE
 from planbench.runtime.run import Run
@@ -30,6 +31,18 @@ if TYPE_CHECKING:
 LOOKED_AT: Final = 20
 """The latest interrupted runs, whose journals are read to say what is left of them."""
 NAMED: Final = 10
+STATUSES: Final = (
+    "running",
+    "waiting",
+    "completed",
+    "success",
+    "partial",
+    "failed",
+    "cancelled",
+    "interrupted",
+    "budget_exceeded",
+)
+"""What a run can be: ``success`` is one of an algorithm, ``completed`` and ``partial`` are those of plans."""
 _PREFIX: Final = "run_"
 
 
@@ -162,7 +175,7 @@ def matching(ids: Sequence[str], name: str) -> list[str]:
 
 def no_run(name: str | None, found: Sequence[str], ids: Sequence[str]) -> CommandError:
     """Make the error for a name that is that of no run, or of several; ``ids`` are oldest first."""
-    latest = list(reversed(ids))
+    latest = list(reversed(found or ids))
     known = ", ".join(latest[:NAMED]) or "none yet"
     if len(latest) > NAMED:
         known += f" and {len(latest) - NAMED} older ones"
@@ -171,6 +184,15 @@ def no_run(name: str | None, found: Sequence[str], ids: Sequence[str]) -> Comman
     return CommandError(
         f"there is no run {name!r}" if name else "nothing has run yet", hint=f"runs: {known}"
     )
+
+
+def check_status(status: str) -> None:
+    """Refuse what is the status of no run; raises CommandError."""
+    if status not in STATUSES:
+        raise CommandError(
+            f"no run is ever {status!r}",
+            hint=suggestion(status, STATUSES) or f"it is one of {', '.join(STATUSES)}",
+        )
 
 
 def _break_off(history: History) -> None:

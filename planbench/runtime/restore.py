@@ -146,7 +146,7 @@ class Restorer:
             raise RunRefused(
                 "restore_budget_exceeded",
                 f"run {self._history.run_id!r} needs {total} bytes read back, and max_restore_bytes is {self._limit}",
-                hint="raise it: PlanRecoveryConfig(max_restore_bytes=...)",
+                hint="raise it: PlanRecoveryConfig(max_restore_bytes=...), or --max-bytes of the command line",
             )
 
     def _record(self, one: _Wanted) -> ArtifactRecord | None:

@@ -60,7 +60,10 @@ class Archive:
                 raise StoreError(f"{path} is no file", hint="name a file that run.save() wrote")
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
-            raise StoreError(f"{path} cannot be opened: {error.strerror or error}") from error
+            raise StoreError(
+                f"{path} cannot be opened: {error.strerror or error}",
+                hint="name a file that run.save(), or --save of the command line, wrote",
+            ) from error
         self._closed = weakref.finalize(self, self._file.close)
         try:
             self._members = self._looked_at()

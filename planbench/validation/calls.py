@@ -172,7 +172,8 @@ class Calls:
                 to = f"to tool {tool!r}" if tool else "to a delegate"
                 message = f"{piece.text} is not given {to}"
                 fix = (
-                    f"the host allows it with env={{{piece.name!r}: [{tool!r}]}} or --env {piece.name}={tool}"
+                    f"the host allows it with env={{{piece.name!r}: [{tool!r}]}}, --env {piece.name}={tool},"
+                    " or %config PlanMagics.env of a notebook"
                     if tool
                     else None
                 )

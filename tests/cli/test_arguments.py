@@ -29,6 +29,7 @@ def test_every_command_is_read():
         (["run", "p", "--stric"], "did you mean '--strict'?"),
         (["run", "p", "--no-such-thing-at-all"], "--help"),
         (["run", "p", "q"], "'q'"),
+        (["schema", "q"], "see: planbench schema --help"),
         (["run"], "PLAN"),
         (["render", "p"], "-o"),
         (["fly"], "invalid choice"),

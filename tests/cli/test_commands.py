@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -309,3 +310,21 @@ def test_a_check_lists_the_edges_that_nobody_wrote(with_tools, project):
     ]
     report = json.loads(with_tools("validate", "squares", "--json")[1])
     assert report["inferred"] == {"squares": ["numbers"]}
+
+
+def test_a_plan_that_needs_no_value_is_checked_with_its_defaults(with_tools, project):
+    plan = (project / "plans" / "params.yaml").read_text()
+    (project / "plans" / "bad.yaml").write_text(plan.replace("{type: int}", "{default: many}"))
+    code, said, _ = with_tools("validate", "bad")
+    assert code == with_tools("run", "bad")[0] == 2
+    assert "[bad_arg_type]" in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+def test_an_output_that_cannot_be_written_is_red_and_one_line(project):
+    words = [sys.executable, "-m", "planbench", "schema"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("planbench: the output: ")
+    assert "Traceback" not in done.stderr

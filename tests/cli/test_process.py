@@ -64,7 +64,7 @@ def test_a_signal_cancels_the_run_and_it_is_recorded(project, number, code):
     with start(project, "run", "slow.yaml", "--json", "m.json", "--html", "p.html") as process:
         wait_for(process.stdout, "slow     started")
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
 
     manifest = json.loads((project / "m.json").read_text())
     assert process.returncode == code
@@ -78,16 +78,24 @@ def test_a_signal_cancels_the_run_and_it_is_recorded(project, number, code):
 
 def test_a_tool_that_is_stuck_in_a_thread_does_not_keep_the_command(project):
     (project / "slow.yaml").write_text(SLOW.format(tool="block"))
+    tools, begun = project / "own_tools.py", project / "begun"
+    sleeping = "    time.sleep(seconds)\n"
+    text = tools.read_text()
+    assert text.count(sleeping) == 1
+    tools.write_text(text.replace(sleeping, f"    open({str(begun)!r}, 'x').close()\n{sleeping}"))
 
     with start(project, "run", "slow.yaml", "--json", "m.json") as process:
         wait_for(process.stdout, "slow     started")
-        time.sleep(0.5)  # until the call itself has begun: before that no thread is left behind
+        limit = time.monotonic() + 60
+        while not begun.exists():  # before the call itself has begun no thread is left behind
+            assert time.monotonic() < limit
+            time.sleep(0.01)
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=50)
 
     assert process.returncode == 130
-    assert time.monotonic() - sent < 30
+    assert time.monotonic() - sent < 50  # the tool would take 60
     assert json.loads((project / "m.json").read_text())["status"] == "cancelled"
     assert "thread still running" in err
 

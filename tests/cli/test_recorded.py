@@ -237,3 +237,35 @@ def test_a_result_that_was_in_memory_only_is_told_as_gone(command, kept):
     code, _, errors = command("show", run_id, "--artifact", "a", "--out", "a.json")
     assert code == 2
     assert "kept in the memory of the process" in errors
+
+
+def test_a_status_that_no_run_has_is_a_wrong_command(command, kept):
+    for word, said in (("complete", "did you mean 'completed'?"), ("zzz", "it is one of running")):
+        code, _, errors = command("runs", "--status", word)
+        assert code == 2
+        assert said in errors
+    assert command("runs", "--status", "cancelled") == (0, "none is cancelled\n", "")
+
+
+def test_a_red_run_says_the_command_that_goes_on_with_it(command, kept):
+    words = ["run", "red", "--tools", "own_tools"]
+    code, _, errors = command(*words)
+    (said,) = [line for line in errors.splitlines() if "calls left" in line]
+    assert code == 1
+    again = said.partition(": planbench ")[2].split()
+    assert again[:1] == ["resume"]
+    assert again[2:] == ["--tools", "own_tools"]
+    assert command(*again)[0] == 1
+    _, _, errors = command(*words, "--store", "memory")
+    assert "calls left" not in errors
+
+
+def test_a_limit_of_bytes_holds_for_a_run_on_record_too(command, kept):
+    assert command("run", "mortal", "--tools", "own_mortal")[0] == 0
+    run_id = json.loads(command("runs", "--json")[1])[0]["run_id"]
+    words = ["show", run_id, "--artifact", "each", "--out", "each.json", "--max-bytes"]
+    code, _, errors = command(*words, 1)
+    assert code == 2
+    enough = errors.split()[-1]
+    assert not (kept / "each.json").exists()
+    assert command(*words, enough)[0] == 0

@@ -126,6 +126,8 @@ def test_a_result_that_is_not_there_is_a_wrong_command(command, red):
         (["--html", "no/x.html"], "there is no folder"),
         (["--events", "--node", "a"], "not allowed with argument"),
         (["--data", "some"], "invalid choice"),
+        (["--data", "full"], "write it with --html OUT --data full"),
+        (["--node", "zzz"], "it has numbers, last, behind"),
     ],
 )
 def test_words_that_do_not_go_together_are_refused(command, red, words, said):
@@ -141,6 +143,7 @@ def test_what_is_no_file_of_a_run_is_a_wrong_command(command, project, name):
         code, _, errors = command(name, word, *tools)
         assert code == 2
         assert said in errors
+        assert errors.count("\n") > 1, "what to do next is missing"
     (project / "bad.planrun").write_bytes(b"PK")
     code, _, errors = command(name, "bad.planrun")
     assert code == 2
@@ -249,3 +252,9 @@ def test_a_bad_value_of_the_variable_is_a_wrong_command(with_tools, monkeypatch)
     code, _, errors = with_tools("run", "squares")
     assert code == 2
     assert "PLANBENCH_SAVE" in errors
+
+
+def test_a_parameter_without_a_mended_plan_is_refused(command, red):
+    code, _, errors = command("resume", red, "--tools", "own_tools", "--param", "n=3")
+    assert code == 2
+    assert "add --with PLAN" in errors

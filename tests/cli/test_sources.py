@@ -83,3 +83,27 @@ def test_a_plan_at_a_ref_is_formatted_onto_the_standard_output(store, command):
     assert command("diff", "sweep@main", "sweep")[1] == (
         "sweep: 1 node changed\n  ~ node a\n      args.n: 1 -> 2\n"
     )
+
+
+def test_a_word_that_names_no_plan_says_what_it_is_and_what_to_write(command, project):
+    (project / "notes.md").write_text("no plan")
+    for word, what, instead in (
+        ("notes.md", "is no plan file", "- < notes.md"),
+        (".", "is a folder", "--plans-dir"),
+        ("plans", "is a folder", "--plans-dir"),
+        ("plans/sqares.yaml", "does not exist", "did you mean 'squares.yaml'?"),
+        ("nowhere/a.yaml", "does not exist", "there is no folder 'nowhere'"),
+    ):
+        code, _, errors = command("validate", word)
+        first, _, rest = errors.partition("\n")
+        assert code == 2
+        assert what in first
+        assert instead in rest
+
+
+def test_a_standard_input_that_is_closed_or_no_text_is_a_wrong_command(command, monkeypatch):
+    for stream in (None, io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8")):
+        monkeypatch.setattr(sys, "stdin", stream)
+        code, _, errors = command("validate", "-")
+        assert code == 2
+        assert "the standard input" in errors or "no standard input" in errors

@@ -134,6 +134,12 @@ def test_a_missing_variable_names_a_near_one():
     assert "did you mean 'date'?" in str(caught.value)
 
 
+def test_what_ipython_defines_is_never_meant():
+    with pytest.raises(CommandError) as caught:
+        read_parameters(["date=@opn"], None, {"open": open, "exit": 1, "In": [], "Out": {}})
+    assert "run the cell that defines it first" in str(caught.value)
+
+
 @pytest.mark.parametrize("pair", ["date", "=x", "2a=x", "a b=x", "a.b=x"])
 def test_a_pair_of_another_form_is_refused(pair):
     with pytest.raises(CommandError, match="NAME=VALUE"):

@@ -144,7 +144,7 @@ def test_an_interrupt_ends_the_question_at_once(kernel):
             break
         time.sleep(0.1)
     kernel.manager.interrupt_kernel()
-    content = kernel.reply(request, timeout=5)
+    content = kernel.reply(request, timeout=30)
     assert (content["status"], content["ename"]) == ("error", "PlanAuthoringError")
     assert "interrupted" in content["evalue"]
     kernel.told(request)

@@ -210,3 +210,25 @@ def test_runs_on_record_are_completed(kept):
     kept.ok("%plan runs")
     assert run_id in COMMANDS["resume"].candidates(kept.bench, [], run_id[:6])
     assert "cell" in COMMANDS["resume"].candidates(kept.bench, [run_id, "--with"], "")
+
+
+def test_a_run_to_go_on_with_may_be_a_variable_in_every_subcommand(cells):
+    run_id = red(cells)
+    cells.ok("mine = r")
+    for line in ("show", "status", "artifacts"):
+        cells.ok(f"%plan {line} mine")
+    with pytest.raises(RunFailed):
+        raise cells.fails("%plan resume mine")
+    assert run_id in str(cells.shell.user_ns["mine"])
+
+
+def test_a_status_that_no_run_has_is_refused(cells):
+    red(cells)
+    assert "'completed'" in str(cells.fails("%plan runs --status complete"))
+    assert len(table(cells, "%plan runs --status cancelled")) == 0
+
+
+def test_a_parameter_without_a_mended_plan_is_refused(cells):
+    red(cells)
+    for flag in ("--param n=1", "--params r"):
+        assert "--with PLAN" in str(cells.fails(f"%plan resume {flag}"))

@@ -185,7 +185,7 @@ def test_a_run_from_the_button_is_saved_when_it_ends(cell):
         shown = PlanDisplay()
         shown.show(made.session(PLAN))
         shown.panel._receive(shown.panel, {"type": "run"}, [])
-        for _ in range(400):
+        for _ in range(6_000):
             await asyncio.sleep(0.01)
             if "completed" in cell.shown[-1]["text/plain"]:
                 break
@@ -202,7 +202,7 @@ def test_a_tool_that_goes_is_seen_in_what_is_saved_too(cell):
         shown = PlanDisplay()
         shown.show(made.session(PLAN))
         made.registry.remove("give")
-        for _ in range(400):
+        for _ in range(6_000):
             await asyncio.sleep(0.01)
             if "invalid" in cell.shown[-1]["text/plain"]:
                 break

@@ -65,7 +65,7 @@ def test_an_edit_that_makes_the_plan_fit_less_is_refused(cells, sweep):
     cells.write("sweep")
     error = cells.fails("%plan set sweep reports.limit=many")
     assert isinstance(error, PlanInvalid)
-    assert [issue.code for issue in error.issues] == ["bad_arg_type"]
+    assert [issue.code for issue in error.issues] == ["unused_param", "bad_arg_type"]
     assert cells.read("sweep") == sweep
     cells.ok("%plan set sweep reports.limit=many --force")
     assert 'limit: "many"' in cells.read("sweep")
@@ -113,3 +113,28 @@ def test_a_wrong_edit_is_an_error_and_changes_nothing(cells, sweep, line, said):
     assert said in str(error)
     assert cells.read("sweep") == sweep
     assert not (cells.plans / ".versions").exists()
+
+
+UNDECLARED = """\
+name: loose
+objective: Take what is given
+nodes:
+  - {id: reports, tool: fetch, args: {key: "{params.day}", limit: "{params.n}"}}
+"""
+
+
+def test_the_default_of_an_undeclared_parameter_is_read_as_the_tool_takes_it(cells):
+    cells.write("loose", UNDECLARED)
+    cells.ok("%plan set loose day=3 n=4")
+    params = cells.bench.plans.load("loose").params
+    assert (params["day"].default, params["n"].default) == ("3", 4)
+    cells.ok("%plan run loose")
+
+
+def test_a_default_that_fits_no_tool_is_refused(cells):
+    cells.write("loose", UNDECLARED)
+    cells.ok("day = 3")
+    error = cells.fails("%plan set loose day=@day n=4")
+    assert isinstance(error, PlanInvalid)
+    assert [issue.code for issue in error.issues] == ["bad_arg_type"]
+    assert cells.read("loose") == UNDECLARED

@@ -39,6 +39,7 @@ async def wait(seconds: float) -> str:
 
 @tool
 def block(seconds: float) -> str:
+    Path("held").touch()
     time.sleep(seconds)
     return "later"
 """
@@ -303,16 +304,15 @@ def test_an_interrupt_ends_the_cell_and_records_the_run(kernel):
             tool: say
             args: {text: hi}
           - {id: a, tool: wait, args: {seconds: 60}, depends_on: [hello]}
-          - {id: b, tool: block, args: {seconds: 5}, depends_on: [hello]}
+          - {id: b, tool: block, args: {seconds: 60}, depends_on: [hello]}
     """)
     for _ in range(300):
-        if (kernel.folder / "started").exists():
+        if all((kernel.folder / name).exists() for name in ("started", "held")):
             break
         time.sleep(0.1)
-    time.sleep(0.3)
     kernel.manager.interrupt_kernel()
     try:
-        content = kernel.reply(request, timeout=4)  # both tools would hold the cell for longer
+        content = kernel.reply(request, timeout=30)  # both tools would hold the cell for longer
     except queue.Empty:
         pytest.fail("the interrupted cell went on")
     assert content["status"] == "error"

@@ -195,6 +195,8 @@ def test_an_empty_body_is_an_invalid_plan(shell):
     for cell in ("%%plan", "%%plan x --run\n"):
         _, error = run(shell, cell)
         assert isinstance(error, PlanInvalid)
+        assert "the cell is empty" in str(error)
+        assert "%plan new" in str(error)
 
 
 def test_a_red_node_fails_the_cell_with_one_short_block(shell):
@@ -750,6 +752,32 @@ def test_what_gives_no_tools_is_refused(shell):
         ok(shell, "ok = 3")
         _, error = run(shell, f"%plan tools add {name}")
         assert isinstance(error, PlanbenchError)
+    for name, said in (
+        ("nope", "name a function of a cell"),
+        ("./nope.py", "named as in an import"),
+        ("json:nope_at_all", "%plan tools add json"),
+    ):
+        _, error = run(shell, f"%plan tools add {name}")
+        assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("raise RuntimeError('no')", "RuntimeError: no (own_failing.py, line 1)"),
+        ("import sys\nsys.exit(0)", "SystemExit: 0 (own_failing.py, line 2)"),
+        ("def f(:", "SyntaxError: "),
+    ],
+)
+def test_a_module_that_fails_is_one_block_that_names_its_line(
+    shell, tmp_path, monkeypatch, text, said
+):
+    (tmp_path / "own_failing.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    _, error = run(shell, "%plan tools add own_failing")
+    assert isinstance(error, CommandError)
+    assert said in str(error)
+    assert error.hint
 
 
 def test_a_comment_may_follow(shell):

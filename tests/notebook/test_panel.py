@@ -80,7 +80,7 @@ class Heard:
         return [message for message in self.sent if message["type"] == name]
 
     async def until(self, true: Callable[[], Any]) -> None:
-        for _ in range(1000):
+        for _ in range(12_000):
             if true():
                 return
             await asyncio.sleep(0.005)
