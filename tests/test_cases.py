@@ -111,7 +111,7 @@ def tools():
 
 
 async def until(condition):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.001)
 
@@ -153,7 +153,7 @@ def test_case_2_an_interrupted_run_ends_at_once_and_the_next_one_works(tools):
             cell = asyncio.create_task(run.result())
             await until(lambda: "bsleep begun" in tools.calls)
             cell.cancel()  # what the kernel does on an interrupt
-            await asyncio.wait([cell], timeout=2)
+            await asyncio.wait([cell], timeout=20)
             assert cell.cancelled()
             assert run.status == "cancelled"
             assert {n: s.status for n, s in run.state.nodes.items()} == dict.fromkeys(
@@ -249,11 +249,11 @@ def test_case_9_a_tool_that_raises_cancelled_error_fails_its_node_and_the_run_go
 def test_case_10_a_timeout_frees_the_run_and_the_late_result_never_lands(tools):
     async def main():
         async with tools.engine() as engine:
-            limited = node("a", "bsleep", {"seconds": 5}, timeout=0.5)
+            limited = node("a", "bsleep", {"seconds": 30}, timeout=1)
             first = await tools.start(engine, limited, node("b", after=["a"]))
-            await asyncio.wait_for(first.result(), 3)
+            await asyncio.wait_for(first.result(), 20)
             assert first.refs["a"].errors == [
-                "TimeoutError: over the limit of 0.5 s; still running in a thread, its result is dropped"
+                "TimeoutError: over the limit of 1 s; still running in a thread, its result is dropped"
             ]
             assert first.state.nodes["b"].status == "blocked"
             assert None not in tools.calls
@@ -286,7 +286,7 @@ def test_case_11_stop_iteration_is_an_error_of_the_node_and_never_hangs(tools):
     async def main():
         async with tools.engine() as engine:
             run = await tools.start(engine, node("a", "nxt"))
-            return await asyncio.wait_for(run.result(), 5)
+            return await asyncio.wait_for(run.result(), 60)
 
     outcome = asyncio.run(main())
     assert outcome.status == "failed"

@@ -372,10 +372,16 @@ def test_whoever_cancels_run_plan_cancels_the_run():
     store = MemoryStore()
 
     async def main():
+        begun = asyncio.Event()
+
+        async def stay():
+            begun.set()
+            await wait()
+
         task = asyncio.create_task(
-            run_plan(plan("wait"), registry=ToolRegistry([wait]), store=store)
+            run_plan(plan("stay"), registry=ToolRegistry([stay]), store=store)
         )
-        await asyncio.sleep(0.01)
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -101,8 +101,8 @@ def test_the_next_engine_is_tried_when_one_gives_nothing(monkeypatch, tmp_path):
 def test_a_layout_that_takes_too_long_is_killed(engine, tmp_path):
     pid = tmp_path / "pid"
     engine(f"echo $$ > {pid}; exec sleep 600")
-    with pytest.raises(RenderError, match=r"took longer than 0\.5 s"):
-        layout(DOT, timeout=0.5)
+    with pytest.raises(RenderError, match=r"took longer than 3 s"):
+        layout(DOT, timeout=3)
     assert not is_alive(int(pid.read_text()))
 
 

@@ -40,6 +40,7 @@ class Lab:
         self.registry = ToolRegistry()
         self.calls: list[Any] = []
         self.note = note
+        self.loop: asyncio.AbstractEventLoop | None = None
         logger = logging.getLogger("lab")
         logger.setLevel(logging.INFO)
         logger.propagate = False
@@ -102,15 +103,29 @@ class Lab:
         return Engine(registry=self.registry, memory=self.memory, **options)
 
     async def finish(self, *nodes: PlanNode, params: Any = None, **metadata: Any) -> Run:
+        self.loop = asyncio.get_running_loop()
         async with self.engine() as engine:
             run = await engine.start(self.plan(*nodes, **metadata), params)
             await run
         return run
 
+    def pass_time(self, seconds: float) -> None:
+        """Let the clock of ``loop``, set by ``finish``, leap: what was due by then is due now.
+
+        So a limit of time is over exactly when a test says so. For tools on the loop and in threads.
+        """
+        loop: Any = self.loop
+
+        def leap() -> None:
+            clock = loop.time
+            loop.time = lambda: clock() + seconds
+
+        loop.call_soon_threadsafe(leap)
+
     @staticmethod
     async def until(condition: Callable[[], Any]) -> None:
-        """Let the loop go on until something has come about, at most five seconds."""
-        async with asyncio.timeout(5):
+        """Let the loop go on until something has come about, at most a minute."""
+        async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.001)
 

@@ -45,8 +45,8 @@ async def alone():
 
 
 async def until(condition):
-    """Let the loop go on until something has come about, at most five seconds."""
-    async with asyncio.timeout(5):
+    """Let the loop go on until something has come about, at most a minute."""
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.001)
 

@@ -143,7 +143,7 @@ def test_as_many_nodes_run_at_once_as_are_ready_and_allowed(lab, tool, width, ca
     def in_thread():
         here.append(1)
         if len(here) <= wanted:
-            meet.wait(10)
+            meet.wait(60)
 
     lab.tool(on_loop)
     lab.tool(in_thread)
@@ -177,7 +177,7 @@ def test_as_many_items_run_at_once_as_both_caps_allow(lab, tool, own, cap, total
 
     def in_thread(item):
         if enter(item):
-            meet.wait(10)
+            meet.wait(60)
         with lock:
             at_work.remove(item)
 

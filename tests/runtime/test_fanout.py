@@ -79,11 +79,12 @@ def test_fail_cancels_the_items_at_work_and_only_them(lab):
         cancelled, finished = [], []
 
         async def work(value):
+            lab.calls.append(value)
             if value == 0:
-                await asyncio.sleep(0.02)
+                await lab.until(lambda: len(lab.calls) == 4)
                 raise ValueError("first")
             try:
-                await asyncio.sleep(30)
+                await asyncio.sleep(3_600)
             except asyncio.CancelledError:
                 cancelled.append(value)
                 raise
@@ -414,7 +415,12 @@ def test_a_key_that_cannot_be_one_is_an_error_for_its_item_alone(lab, key):
 
 def test_keys_stand_in_item_order_whichever_item_ends_first(lab):
     async def nap(value):
-        await asyncio.sleep(0.02 if value == 0 else 0)
+        await asyncio.sleep(0)
+        if value == 0:
+            await lab.until(lambda: len(lab.calls) == 2)
+            await asyncio.sleep(0.01)
+        else:
+            lab.calls.append(value)
         return value
 
     lab.tool(nap)

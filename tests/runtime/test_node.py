@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import re
 import threading
 import time
 
@@ -158,12 +159,15 @@ def test_a_call_over_its_limit_is_cancelled_and_an_error(lab):
 
 def test_each_item_has_the_limit_for_itself(lab):
     async def slow(value):
+        if value:
+            lab.pass_time(60)
         await asyncio.sleep(value)
         return value
 
     lab.tool(slow)
-    run = lab.run(*lab.items([0, 30, 0], "slow", timeout=0.5))
-    assert run.refs["fan"].errors == ["[1] TimeoutError: over the limit of 0.5 s"]
+    each = {"max_concurrency": 1}
+    run = lab.run(*lab.items([0, 3_600, 0], "slow", timeout=60, each=each))
+    assert run.refs["fan"].errors == ["[1] TimeoutError: over the limit of 60 s"]
     assert lab.memory["fan"] == [0, 0]
 
 
@@ -199,7 +203,7 @@ def test_an_async_tool_that_blocks_past_its_limit_is_named(lab):
     lab.tool(block)
     run = lab.run(lab.node("a", "block", timeout=0.05))
     (error,) = run.refs["a"].errors
-    assert error.startswith("TimeoutError: took 0.")
+    assert error.startswith("TimeoutError: took ")
     assert error.endswith("blocked the event loop meanwhile: make 'block' a plain def")
 
 
@@ -228,7 +232,10 @@ def test_an_async_tool_that_blocks_the_loop_is_named_in_a_warning(lab, late, fan
     run = lab.run(*(lab.items([1], "block") if fan else [lab.node("fan", "block")]))
     assert run.status == "completed"
     (warning,) = warnings(run, "fan")
-    assert warning == "blocked the event loop for 0.1 s: make 'block' a plain def"
+    held = re.fullmatch(
+        r"blocked the event loop for (\d+\.\d) s: make 'block' a plain def", warning
+    )
+    assert 0.1 <= float(held[1]) < 60  # how much longer than it slept is a matter of the machine
 
 
 def test_blocking_is_not_said_again_unless_it_gets_much_worse():
@@ -305,11 +312,14 @@ def test_a_try_that_succeeds_ends_the_tries(lab):
 def test_a_timeout_counts_for_each_try(lab):
     async def slow():
         lab.calls.append(1)
-        await asyncio.sleep(30 if len(lab.calls) == 1 else 0.3)
+        if len(lab.calls) == 1:
+            lab.pass_time(60)
+            await asyncio.sleep(3_600)
+        await asyncio.sleep(0.01)
         return "second"
 
     lab.tool(slow)
-    run = lab.run(lab.node("a", "slow", timeout=0.5, retry={"max_attempts": 2}))
+    run = lab.run(lab.node("a", "slow", timeout=60, retry={"max_attempts": 2}))
     assert run.status == "completed", run.failure_text()
 
 
@@ -356,9 +366,9 @@ def test_a_tool_that_turns_its_cancellation_into_an_error_is_not_tried_again(lab
         async with lab.engine() as engine:
             retry = {"max_attempts": 5, "backoff_seconds": 30}
             run = await engine.start(lab.plan(lab.node("a", "turns", retry=retry)))
-            await asyncio.sleep(0.01)
+            await lab.until(lambda: lab.calls)
             run.cancel()
-            await asyncio.wait_for(run.result(), 2)
+            await asyncio.wait_for(run.result(), 20)  # another try would come after 30
             assert run.status == "cancelled"
             assert lab.calls == ["try"]
 

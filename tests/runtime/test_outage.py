@@ -4,7 +4,6 @@ import asyncio
 import gc
 import getpass
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.checkpoints.conftest import (
     HOST,
     absent,
     answers,
+    free_port,
     mongodb_server,
     redis_server,
 )
@@ -44,9 +44,7 @@ class Postgres:
             absent("PostgreSQL is not installed")
         self.bin = found[-1] if found else Path(shutil.which("initdb")).parent
         self.data = folder / "data"
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         folder.mkdir()
         if getpass.getuser() == "root":  # it refuses to run as root
             shutil.chown(folder, "postgres")

@@ -174,7 +174,7 @@ def test_a_store_that_fails_ends_the_run_and_result_says_so(lab, fail_at):
                 lab.plan(lab.node("a"), lab.node("b", "sleep", {"delay": 30}, "a"))
             )
             with pytest.raises(CheckpointWriteFailed, match="the disk is full"):
-                await asyncio.wait_for(run.result(), 5)
+                await asyncio.wait_for(run.result(), 20)
             with pytest.raises(StoreError):
                 await run
             assert run.status == "interrupted"

@@ -280,10 +280,12 @@ def test_who_has_left_hears_no_more_and_may_leave_twice(lab):
             run = await engine.start(lab.plan(lab.node("a"), lab.node("b", after="a")))
             leave.append(run.subscribe(hear))
             await run
+            return [event.type for event in run.events]
 
     leave = []
-    asyncio.run(main())
-    assert heard == [ev.NODE_STARTED, ev.NODE_FINISHED]
+    told = asyncio.run(main())
+    assert heard == told[1 : told.index(ev.NODE_FINISHED) + 1]
+    assert told.count(ev.NODE_FINISHED) == 2
 
 
 def test_a_subscriber_that_another_one_took_out_hears_not_even_that_event(lab):
@@ -320,9 +322,11 @@ def test_a_subscriber_may_bring_in_another_one(lab):
 
             run.subscribe(first)
             await run
+            return [event.type for event in run.events]
 
-    asyncio.run(main())
-    assert heard == ["first", ev.NODE_STARTED, ev.NODE_FINISHED, ev.RUN_FINISHED]
+    told = asyncio.run(main())
+    assert heard == ["first", *told[told.index(ev.NODE_FINISHED) + 1 :]]
+    assert heard.count(ev.NODE_FINISHED) == 1
 
 
 def test_one_callback_that_was_subscribed_twice_is_called_twice_until_it_leaves_once(lab):

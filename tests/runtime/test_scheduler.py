@@ -338,16 +338,20 @@ def test_a_run_with_a_partial_fan_out_is_partial_and_counts_it_as_failed(lab):
 
 
 def test_what_is_unfinished_at_the_execution_timeout_is_an_error(lab):
-    lab.tool(asyncio.sleep, name="sleep")
+    async def sleep():
+        lab.pass_time(60)
+        await asyncio.sleep(3_600)
+
+    lab.tool(sleep)
     run = lab.run(
         lab.node("a", args={"value": 1}),
-        lab.node("b", "sleep", {"delay": 30}, after="a"),
+        lab.node("b", "sleep", after="a"),
         lab.node("c", after="b"),
-        execution_timeout=0.4,
+        execution_timeout=60,
     )
     assert run.status == "partial"
     assert [run.refs[n].status for n in "abc"] == ["ok", "error", "error"]
-    assert run.refs["b"].errors == ["TimeoutError: the plan's execution_timeout of 0.4 s was over"]
+    assert run.refs["b"].errors == ["TimeoutError: the plan's execution_timeout of 60 s was over"]
     assert run.refs["c"].errors[0].endswith("was over; never dispatched")
     assert run.events[-1].type == ev.RUN_FINISHED
 
@@ -360,11 +364,22 @@ def test_a_plan_of_which_nothing_was_done_in_time_is_failed(lab):
 
 def test_a_fan_out_that_the_timeout_met_keeps_its_finished_items(lab):
     async def nap(value):
-        await asyncio.sleep(30 if value else 0)
+        await asyncio.sleep(3_600 if value else 0)
         return value
 
     lab.tool(nap)
-    run = lab.run(*lab.items([0, 1, 0, 1], "nap"), execution_timeout=0.4)
+
+    async def main():
+        lab.loop = asyncio.get_running_loop()
+        async with lab.engine() as engine:
+            nodes = lab.items([0, 1, 0, 1], "nap")
+            run = await engine.start(lab.plan(*nodes, execution_timeout=60))
+            await lab.until(lambda: run.state.nodes["fan"].done == 2)
+            lab.pass_time(60)
+            await run
+            return run
+
+    run = asyncio.run(main())
     node = run.state.nodes["fan"]
     assert (node.status, node.done, node.failed, node.total) == ("error", 2, 0, 4)
     assert lab.memory["fan"] == [0, 0]
@@ -375,11 +390,12 @@ def test_a_fan_out_that_the_timeout_met_keeps_its_finished_items(lab):
 
 def test_a_thread_that_outlives_the_execution_timeout_is_named_and_changes_nothing(lab, gate):
     def block():
+        lab.pass_time(60)
         gate.wait(30)
         return "late"
 
     lab.tool(block)
-    run = lab.run(lab.node("a", "block"), execution_timeout=0.5)
+    run = lab.run(lab.node("a", "block"), execution_timeout=60)
     assert run.status == "failed"
     assert "still running in a thread" in run.refs["a"].errors[0]
     gate.set()
@@ -388,13 +404,14 @@ def test_a_thread_that_outlives_the_execution_timeout_is_named_and_changes_nothi
 
 def test_a_tool_that_swallows_the_timeout_keeps_what_it_gave(lab):
     async def stubborn():
+        lab.pass_time(60)
         try:
-            await asyncio.sleep(30)
+            await asyncio.sleep(3_600)
         except asyncio.CancelledError:
             return "given all the same"
 
     lab.tool(stubborn)
-    run = lab.run(lab.node("a", "stubborn"), lab.node("b", after="a"), execution_timeout=0.4)
+    run = lab.run(lab.node("a", "stubborn"), lab.node("b", after="a"), execution_timeout=60)
     assert lab.memory["a"] == "given all the same"
     assert run.state.nodes["a"].status == "ok"
     assert run.state.nodes["b"].status == "error"

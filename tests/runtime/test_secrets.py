@@ -6,7 +6,7 @@ import contextvars
 import json
 import logging
 import sys
-import time
+import threading
 from typing import Annotated
 from urllib.parse import quote
 
@@ -77,6 +77,7 @@ ALLOWED = {"TOKEN": ["use*"], "OTHER": ["use*"]}
 
 def run(lab, *nodes, env=ALLOWED, engine=None, params=None, **metadata):
     async def main():
+        lab.loop = asyncio.get_running_loop()
         async with engine or lab.engine(env=env) as live:
             started = await live.start(lab.plan(*nodes, **metadata), params)
             await started
@@ -508,13 +509,16 @@ def test_a_print_that_is_cut_inside_the_secret_shows_no_part_of_it(lab):
 def test_a_thread_that_outlives_its_run_prints_nothing_that_is_kept(lab, gate):
     def use(token):
         print("begin", token[:4])
-        gate.wait(10)
+        lab.pass_time(60)
+        gate.wait(30)
         print(token)
+        ended.set()
 
+    ended = threading.Event()
     lab.tool(use)
-    done = run(lab, lab.node("a", "use", {"token": "{env.OTHER}"}, timeout=0.05))
+    done = run(lab, lab.node("a", "use", {"token": "{env.OTHER}"}, timeout=60))
     gate.set()
-    time.sleep(0.01)
+    assert ended.wait(60)
     assert "still running in a thread" in done.refs["a"].errors[0]
     assert OTHER not in record(done)
 
