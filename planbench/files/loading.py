@@ -14,6 +14,7 @@ from planbench.plan.parameters import bind, bind_document
 from planbench.validation import built, document_of, read_text
 
 if TYPE_CHECKING:
+    from planbench.plan.document import Limits
     from planbench.plan.issues import ValidationIssue
     from planbench.validation.given import Buildable
 
@@ -21,29 +22,37 @@ if TYPE_CHECKING:
 def load_plan(
     source: str | Path | Mapping[str, Any] | ExecutionPlan | Buildable,
     params: Mapping[str, Any] | None = None,
+    *,
+    limits: Limits | None = None,
 ) -> ExecutionPlan:
     """Read a plan: a str is text, a Path is a file.
 
     A map is the record of one, and an object with ``build()`` is asked for its plan.
     Without ``params`` a plan that takes parameters comes as it is written; with them,
-    also with ``{}``, they are put in. Raises PlanInvalid with every issue of the content,
+    also with ``{}``, they are put in. ``limits`` bound the text. Raises PlanInvalid with every issue of the content,
     and PlanLoadError where there is nothing to read.
     """
     given = built(source)
     if isinstance(given, ExecutionPlan):
         return given if params is None else bind(given, params)
     if isinstance(given, Path):
-        return read_plan_file(given, params)
-    return plan_of(given, params)
+        return read_plan_file(given, params, limits)
+    return plan_of(given, params, limits=limits)
 
 
-def read_plan_file(path: Path, params: Mapping[str, Any] | None = None) -> ExecutionPlan:
+def read_plan_file(
+    path: Path, params: Mapping[str, Any] | None = None, limits: Limits | None = None
+) -> ExecutionPlan:
     """Read a plan file as ``load_plan`` does."""
-    return plan_of(read_text(path), params, path)
+    text = read_text(path) if limits is None else read_text(path, limits)
+    return plan_of(text, params, path, limits)
 
 
 def plan_of(
-    source: Any, params: Mapping[str, Any] | None = None, path: Path | str | None = None
+    source: Any,
+    params: Mapping[str, Any] | None = None,
+    path: Path | str | None = None,
+    limits: Limits | None = None,
 ) -> ExecutionPlan:
     """Read a text or a record as ``load_plan`` does; errors name the ``path`` that it came from."""
     if not isinstance(source, str | Mapping):
@@ -51,7 +60,7 @@ def plan_of(
         raise PlanLoadError(f"a plan is read from text (str) or a file (Path), not from {kind}")
     issues: list[ValidationIssue] = []
     with paused_collector():
-        document = document_of(source)
+        document = document_of(source, limits)
         if params is not None:
             document, issues = bind_document(document, params)
         made = draft(document)

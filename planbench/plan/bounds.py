@@ -16,6 +16,7 @@ from planbench.plan.model import (
     PlanNode,
     Provenance,
     RetryPolicy,
+    ToolRequirement,
 )
 
 MOST: Final = 1000
@@ -26,9 +27,7 @@ _MODELS: Final = (
 _NAMES: Final = frozenset(
     field.alias or name for model in _MODELS for name, field in model.model_fields.items()
 )
-_FREE: Final = frozenset(
-    {"args", "params", "nodes", "requires"}
-)  # what may hold anything, and much of it
+_FREE: Final = frozenset({"args", "params", "nodes"})  # what may hold anything, and much of it
 
 
 def bounded(record: dict[str, Any]) -> dict[str, Any]:
@@ -38,7 +37,7 @@ def bounded(record: dict[str, Any]) -> dict[str, Any]:
         for name, value in record.items()
         if isinstance(value, dict | list)
         and name not in _FREE
-        and (cut := _cut(value)) is not value
+        and (cut := _required(value) if name == "requires" else _cut(value)) is not value
     }
     found = {**record, **changed} if changed else record
     return _named(found) if len(found) > MOST else found
@@ -58,6 +57,27 @@ def _cut(value: Any) -> Any:
     }
     found = {**value, **inner} if inner else value
     return _texts(found) if len(found) > MOST else found
+
+
+def _required(value: Any) -> Any:
+    """Keep what reads as the place of a tool, and a thousand others."""
+    if len(value) <= MOST or not isinstance(value, dict):
+        return _cut(value)
+    others = iter(range(MOST))
+    return {
+        name: held
+        for name, held in value.items()
+        if _is_requirement(held) or next(others, None) is not None
+    }
+
+
+def _is_requirement(held: Any) -> bool:
+    return (
+        isinstance(held, dict)
+        and "module" in held
+        and ToolRequirement.model_fields.keys() >= held.keys()
+        and all(isinstance(one, str) for one in held.values())
+    )
 
 
 def _texts(record: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound="PlanModel")
 
+MAX_GUARDS: Final = 1_000_000
+"""Characters of all guards of a plan, which are compiled while it is read."""
+
+_OF_A_GUARD: Final = 200  # of each, which do not count: an ordinary one has about fifty
 _ROUNDS: Final = 6
 _ANY_SOURCE: Final = "{artifacts.source}"
 _ANY_NODE: Final = PlanNode(id="node", tool="tool")
@@ -99,8 +103,9 @@ def draft(document: Document) -> Draft:
         return made
     head = _head(made, root)
     if not _read_nodes(made, root):
-        message = f"there are more than {MAX_PROBLEMS} problems: what follows was not looked at"
-        made.issues.append(made.document.issue("bad_field", message, made.routes[-1]))
+        if len(made.issues) > MAX_PROBLEMS:
+            message = f"there are more than {MAX_PROBLEMS} problems: what follows was not looked at"
+            made.issues.append(made.document.issue("bad_field", message, made.routes[-1]))
         made.nodes.clear()
         return made
     for problem in structure_problems(made.nodes):
@@ -178,9 +183,15 @@ def _read_nodes(made: Draft, root: dict[str, Any]) -> bool:
         if isinstance(nodes, dict) and all(isinstance(node, dict) for node in nodes.values()):
             where = [(key, {"id": key, **node}) for key, node in nodes.items()]
     known = Vocabulary(record for _, record in where)
+    room = MAX_GUARDS
     for position, (key, record) in enumerate(where):
         route = ("nodes", key)
         if len(made.issues) > MAX_PROBLEMS:
+            made.routes.append(route)
+            return False
+        room -= _length_of_guard(record)
+        if room < 0:
+            made.issues.append(_long_guards(made, route))
             made.routes.append(route)
             return False
         if isinstance(record, PlanNode):
@@ -194,6 +205,20 @@ def _read_nodes(made: Draft, root: dict[str, Any]) -> bool:
         made.nodes.append(node)
         made.routes.append(route)
     return True
+
+
+def _length_of_guard(record: Any) -> int:
+    guard = record.get("when") if isinstance(record, dict) else None
+    return max(0, len(guard) - _OF_A_GUARD) if isinstance(guard, str) else 0
+
+
+def _long_guards(made: Draft, route: Route) -> ValidationIssue:
+    message = (
+        f"the guards of the plan are too long: more than {MAX_GUARDS} characters, "
+        f"not counting {_OF_A_GUARD} of each"
+    )
+    fix = "let a tool work out what they ask, and guard on its facet"
+    return made.document.issue("bad_guard", message, (*route, "when"), fix=fix)
 
 
 def _read_node(made: Draft, record: dict[str, Any], route: Route, known: Vocabulary) -> PlanNode:

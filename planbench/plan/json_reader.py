@@ -7,6 +7,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from planbench.plan.allowance import Allowance
 from planbench.plan.scalars import MAX_DIGITS
 from planbench.plan.source import Problem, Reading, Source, UnreadableText, duplicate
 
@@ -57,19 +58,19 @@ class _Reader:
         self._source = Source(text)
         self._stack: list[_Frame] = []
         self._escapes = "\\u" in text
+        self._allowance = Allowance(limits)
 
     def read(self) -> Reading:
         """Read the one value of the text."""
         at = self._skip(0)
         self.reading.start = at
-        count = 0
+        allowance = self._allowance
         while True:
+            start = at
             value, at = self._value(at)
-            count += 1
-            if count > self.limits.max_values:
-                raise UnreadableText(
-                    self._problem(f"more than {self.limits.max_values} values", at)
-                )
+            allowance.left -= 1
+            if allowance.left < 0:
+                raise allowance.exceeded(start, self._route())
             while value is not _NONE:  # a finished value may finish what holds it, and so on
                 if not self._stack:
                     return self._end(value, at)
@@ -91,6 +92,8 @@ class _Reader:
         if first == '"':
             start = at
             value, at = self._string(at)
+            if "{" in value:
+                self._allowance.left -= value.count("{")
             self._place(start)
             return value, self._skip(at)
         if first in ("{", "["):
@@ -151,6 +154,8 @@ class _Reader:
             message = f"nested deeper than {self.limits.max_depth} levels"
             raise UnreadableText(self._problem(message, at))
         self._place(at)
+        if is_map:
+            self._allowance.begin(self._stack)
         frame = _Frame(at, is_map=is_map)
         self._stack.append(frame)
         at = self._skip(at + 1)
@@ -171,6 +176,7 @@ class _Reader:
         if self.text[at : at + 1] != '"':
             raise self._not_json("a key in double quotes must stand here", at)
         frame.key_offset = at
+        self._allowance.left -= 1
         frame.key, at = self._string(at)
         at = self._skip(at)
         if self.text[at : at + 1] != ":":
@@ -183,9 +189,7 @@ class _Reader:
         if not frame.is_map:
             frame.container.append(value)
         elif frame.key in frame.container:
-            first = self._source.mark(frame.offsets[frame.key][0]).line
-            second = self._source.mark(frame.key_offset).line
-            self._tell(duplicate(frame.key, first, second, frame.key_offset, self._route()))
+            self._duplicate(frame)
         else:
             frame.container[frame.key] = value
         sign = self.text[at : at + 1]
@@ -197,9 +201,17 @@ class _Reader:
         at = self._skip(at + 1)
         return _NONE, self._key(frame, at) if frame.is_map else at
 
+    def _duplicate(self, frame: _Frame) -> None:
+        if len(self.reading.problems) < _TOO_MANY:
+            first = self._source.mark(frame.offsets[frame.key][0]).line
+            second = self._source.mark(frame.key_offset).line
+            self._tell(duplicate(frame.key, first, second, frame.key_offset, self._route()))
+
     def _close(self) -> Any:
         frame = self._stack.pop()
         self.reading.offsets[id(frame.container)] = frame.offsets
+        if frame.is_map:
+            self._allowance.end(self._stack, frame.container)
         return frame.container
 
     def _route(self) -> Route:

@@ -27,14 +27,17 @@ class Mark(NamedTuple):
 class Limits:
     """How large a text may be before it is refused.
 
-    ``max_depth`` leaves room for arguments at their own limit inside a node;
-    ``max_expanded`` counts the values that aliases and merge keys repeat.
+    ``max_depth`` leaves room for arguments at their own limit inside a node. ``max_values``
+    counts keys, scalars, maps, lists, and the braces in texts, but for the first 80 of each
+    node, of which ``max_nodes`` bounds the number. A text within all of them that is no plan
+    is refused in two seconds and 200 MB. ``max_expanded`` counts the same in what aliases repeat.
     """
 
     max_chars: int = 20_000_000
     max_depth: int = MAX_DEPTH + 10
-    max_values: int = 5_000_000
-    max_expanded: int = 1_000_000
+    max_nodes: int = 120_000
+    max_values: int = 500_000
+    max_expanded: int = 250_000
 
 
 class Edit(NamedTuple):

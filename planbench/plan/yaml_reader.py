@@ -16,6 +16,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from planbench.plan.allowance import Allowance
 from planbench.plan.scalars import is_own_tag, tagged, typed
 from planbench.plan.source import (
     Edit,
@@ -154,6 +155,7 @@ class _Tree:
         self._anchors: dict[str, Any] = {}
         self._sizes: dict[int, tuple[int, int]] = {}
         self._expanded = 0
+        self._allowance = Allowance(limits)
         self._documents = 0
         self._maybe: list[tuple[Route, Edit, str]] = []
 
@@ -178,13 +180,13 @@ class _Tree:
             AliasEvent: self._alias,
             DocumentStartEvent: self._document,
         }
-        most = self.limits.max_values
-        for count, event in enumerate(events):
+        allowance = self._allowance
+        for event in events:
             handler = handlers.get(type(event))
             if handler is not None:
-                if count > most:
-                    raise self._stop(f"more than {most} values", event)
                 handler(event)
+                if allowance.left < 0:
+                    raise allowance.exceeded(event.start_mark.index, self.route())
                 if self._documents > 1:
                     return
 
@@ -214,9 +216,12 @@ class _Tree:
             frame.key = _NONE
 
     def _scalar(self, event: Any) -> None:
+        self._allowance.left -= 1
         value = event.value
         offset = event.start_mark.index
         frame = self._frame
+        if "{" in value:
+            self._allowance.left -= value.count("{")
         if frame is not None and frame.is_map and frame.key is _NONE:
             frame.key = _MERGE if value == MERGE and event.implicit[0] else value
             frame.key_offset = offset
@@ -234,7 +239,10 @@ class _Tree:
             raise self._stop(_too_deep(self.limits), event)
         if event.tag is not None and not is_own_tag(event.tag):
             self._tell(f"the tag {event.tag} means nothing in a plan", event.start_mark.index)
+        self._allowance.left -= 1
         self._frame = _Frame(event)
+        if self._frame.is_map:
+            self._allowance.begin(self._stack)
         self._stack.append(self._frame)
 
     def _close(self, event: Any) -> None:
@@ -242,6 +250,7 @@ class _Tree:
         self._frame = self._stack[-1] if self._stack else None
         value = frame.container
         if frame.is_map:
+            self._allowance.end(self._stack, value)
             if frame.flow and len(value) == 1:
                 value = self._unquoted(frame, event.end_mark.index)
             if value is frame.container:
@@ -299,6 +308,7 @@ class _Tree:
         return _DROPPED
 
     def _alias(self, event: Any) -> None:
+        self._allowance.left -= 1
         name, offset = event.anchor, event.start_mark.index
         value = self._anchors.get(name, _NONE)
         if any(frame.anchor == name for frame in self._stack):
@@ -309,7 +319,7 @@ class _Tree:
             value = self.text[offset:end]
             message = f"the alias *{name} repeats nothing: quote it if it is text"
             self._tell(message, offset, SYNTAX, Edit(offset, end, quoted(value)))
-        size, height = self._sizes.get(id(value), (1, 0))
+        size, height = self._sizes.get(id(value)) or (_weight(value), 0)
         self._expanded += size
         if self._expanded > self.limits.max_expanded:
             raise self._stop(f"aliases repeat more than {self.limits.max_expanded} values", event)
@@ -328,10 +338,17 @@ class _Tree:
                 size += known[0]
                 height = max(height, level - 1 + known[1])
                 continue
-            size += 1 + len(current)
+            size += 1
             height = max(height, level)
-            items = current.values() if isinstance(current, dict) else current
-            stack.extend((item, level + 1) for item in items if isinstance(item, dict | list))
+            items = current
+            if isinstance(current, dict):
+                size += len(current)
+                items = current.values()
+            for item in items:
+                if isinstance(item, dict | list):
+                    stack.append((item, level + 1))
+                else:
+                    size += _weight(item)
         return size, height
 
     def _tagged(self, event: Any) -> Any:
@@ -358,6 +375,8 @@ class _Tree:
                 self._told(Problem(UNQUOTED, is_map(text), edit.start, route, edit))
 
     def _duplicate(self, frame: _Frame) -> None:
+        if len(self.problems) >= _TOO_MANY:
+            return
         key = MERGE if frame.key is _MERGE else frame.key
         first = self._source.mark(frame.offsets[frame.key][0]).line
         second = self._source.mark(frame.key_offset).line
@@ -366,7 +385,8 @@ class _Tree:
     def _tell(
         self, message: str, offset: int, code: str = SYNTAX, edit: Edit | None = None
     ) -> None:
-        self._told(Problem(code, message, offset, self.route(), edit))
+        if len(self.problems) < _TOO_MANY:
+            self._told(Problem(code, message, offset, self.route(), edit))
 
     def _told(self, problem: Problem) -> None:
         if len(self.problems) < _TOO_MANY:
@@ -374,6 +394,10 @@ class _Tree:
 
     def _stop(self, message: str, event: Any) -> UnreadableText:
         return UnreadableText(Problem(SYNTAX, message, event.start_mark.index, self.route()))
+
+
+def _weight(scalar: Any) -> int:
+    return 1 + scalar.count("{") if isinstance(scalar, str) else 1
 
 
 def _too_deep(limits: Limits) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
+    from planbench.plan.document import Limits
     from planbench.plan.issues import ValidationIssue
     from planbench.tools import ToolRegistry
     from planbench.validation.given import Buildable
@@ -32,14 +33,16 @@ def check_plan(
     allowed_tools: Collection[str] | None = None,
     params: Mapping[str, Any] | None = None,
     env: Mapping[str, Collection[str]] | None = None,
+    *,
+    limits: Limits | None = None,
 ) -> ValidationReport:
     """Check a plan and report all that is wrong with it; never raises on its content.
 
     A str is text, a Path a file (PlanLoadError when there is none). ``registry`` may be a
     plain list of functions and tools. Without ``params`` the parameters are unknowns; with them, also with ``{}``, they are put in first.
     ``allowed_tools`` are names and patterns, or one of them; None allows all. ``env`` says which tools
-    may receive which secret: ``{"GITHUB_TOKEN": ["github_*"]}``. Raises ConfigurationError
-    where one of them is something else.
+    may receive which secret: ``{"GITHUB_TOKEN": ["github_*"]}``. ``limits`` bound the text. Raises
+    ConfigurationError where one of them is something else.
     """
     host = Host(registry, allowed_tools, env)
     try:
@@ -47,7 +50,7 @@ def check_plan(
     except PlanInvalid as error:
         return ValidationReport(ok=False, issues=error.issues)
     with paused_collector():
-        made, issues = _made(source, params)
+        made, issues = _made(source, params, limits)
         issues = in_order([*issues, *made.issues, *_host_issues(made, host)])
         return ValidationReport(
             plan=made.plan,
@@ -68,10 +71,12 @@ def validate_plan(
     return check_plan(plan, registry, allowed_tools, env=env)
 
 
-def _made(source: Any, params: Mapping[str, Any] | None) -> tuple[Draft, list[ValidationIssue]]:
+def _made(
+    source: Any, params: Mapping[str, Any] | None, limits: Limits | None
+) -> tuple[Draft, list[ValidationIssue]]:
     if isinstance(source, ExecutionPlan) and params is None:
         return draft_of(source), []
-    document = document_of(source)
+    document = document_of(source, limits)
     issues: list[ValidationIssue] = []
     if params is not None:
         document, issues = bind_document(document, params)

@@ -39,3 +39,12 @@ def test_of_unknown_fields_the_first_are_kept_and_the_known_ones_all():
         "facets": {"paths": few},
     }
     assert len(record["for_each"]) == 3 * MOST + 1
+
+
+def test_of_requirements_those_that_name_a_module_stay_and_a_thousand_others():
+    places = {f"t{i}": {"module": "m", "version": "1"} for i in range(3 * MOST)}
+    wrong = {f"w{i}": {"modul": "m"} for i in range(3 * MOST)}
+    found = bounded({"name": "p", "requires": {**places, **wrong}})
+
+    few = {f"w{i}": {"modul": "m"} for i in range(MOST)}
+    assert found == {"name": "p", "requires": {**places, **few}}

@@ -1,3 +1,4 @@
+import json
 import time
 
 import pytest
@@ -275,6 +276,36 @@ def test_over_long_and_over_deep_text_is_refused_and_the_limits_can_be_moved():
     assert "nested deeper than 3 levels" in only("- - - - 1", max_depth=3).message
     assert "more than 5 values" in only("[1,2,3,4,5,6,7]", max_values=5).message
     assert "more than 5 values" in only("- 1\n" * 9, max_values=5).message
+
+
+@pytest.mark.parametrize("written", [json.dumps, yaml.safe_dump])
+def test_each_node_has_values_of_its_own_and_what_is_beside_them_is_bounded(written):
+    def plan(count, values, **more):
+        nodes = [{"id": f"n{i}", "tool": "t", "args": {"x": [0] * values}} for i in range(count)]
+        return written({"name": "p", "nodes": nodes, **more})
+
+    assert read_document(plan(40, 60), Limits(max_values=50)).problems == []
+    assert read_document(f"plan: {json.dumps({'nodes': [{'id': 'a', 'tool': 't', 'x': [0] * 60}]})}",
+                         Limits(max_values=20)).problems == []  # fmt: skip
+    for text in (
+        plan(1, 200),
+        plan(1, 0, x=[0] * 60),
+        plan(1, 0, x="{" * 60),
+        written({"name": "p", "nodes": [{"a": 0, "b": 0}] * 60}),
+        written({"name": "p", "nodes": [{"id": "a", "tool": "t", "x": "{item}" * 200}]}),
+    ):
+        problem = only(text, max_values=50)
+        assert "more than 50 values" in problem.message
+        assert problem.fix
+    problem = only(plan(4, 0), max_nodes=3)
+    assert "more than 3 nodes" in problem.message
+
+
+def test_what_aliases_repeat_counts_with_its_placeholders():
+    for value in (f"'{'{item}' * 9}'", f"[{{x: '{'{item}' * 9}'}}]"):
+        text = f"a: &a {value}\nb: [{'*a ,' * 9}]"
+        assert read_document(text, Limits(max_expanded=200)).problems == []
+        assert "aliases repeat more than 50" in only(text, max_expanded=50).message
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, '{"a":' * 100_000, "{" * 50_000])
