@@ -186,6 +186,8 @@ def entry_type_of(value: Any) -> EntryType:
     ``content``, as a map or an object; ``json`` a dict, list, number, bool or None.
     A tuple, set or array is an ``object``: JSON would change it.
     """
+    if type(value) is dict and "role" not in value:  # most results are
+        return "json"
     try:
         return _kind(value)
     except Exception:  # noqa: BLE001 - a proxy may raise at any attribute, and is an object then

@@ -46,14 +46,24 @@ def measure(value: Any, budget: int | None = 20_000) -> int | None:
     everything, however long that takes.
     """
     kind = type(value)
-    if kind is str:
+    if kind is dict and len(value) <= _SMALL:  # of text and numbers, which most results are
+        total = 2 * SLOT * len(value)
+        for key, item in value.items():
+            kind = type(item)
+            if type(key) is not str or not key.isascii():
+                break
+            if kind is str and item.isascii():
+                total += len(key) + len(item)
+            elif kind in _FIXED:
+                total += len(key) + SCALAR
+            else:
+                break
+        else:
+            return total
+    elif kind is str:
         return len(value) if value.isascii() else _encoded_length(value)
-    if kind in _FIXED:
+    elif kind in _FIXED:
         return SCALAR
-    if kind is dict and len(value) <= _SMALL:
-        flat = _flat(value)
-        if flat is not None:
-            return flat
     return _walk(value, budget)
 
 
@@ -68,22 +78,6 @@ def format_bytes(count: int) -> str:
         unit = larger
     digits = 0 if unit == "B" or round(size, 1) >= 100 else 1  # noqa: PLR2004 - three digits are enough
     return f"{size:.{digits}f} {unit}"
-
-
-def _flat(value: dict[Any, Any]) -> int | None:
-    """Measure a map of ASCII text and numbers, which most results are; None for any other."""
-    total = 2 * SLOT * len(value)
-    for key, item in value.items():
-        kind = type(item)
-        if type(key) is not str or not key.isascii():
-            return None
-        if kind is str and item.isascii():
-            total += len(key) + len(item)
-        elif kind in _FIXED:
-            total += len(key) + SCALAR
-        else:
-            return None
-    return total
 
 
 def _walk(value: Any, budget: int | None) -> int | None:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from planbench.errors import ArtifactConflict, ConfigurationError, RunRefused, StoreError
+from planbench.errors import (
+    ArtifactConflict,
+    ArtifactDamaged,
+    ArtifactTooLarge,
+    ConfigurationError,
+    RunRefused,
+    StoreError,
+)
 from planbench.memory.sizes import measure
+from planbench.plan.placeholders import references
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -20,6 +28,11 @@ if TYPE_CHECKING:
 
     KeptItems = dict[int, tuple[Entry, dict[str, Any]]]
     """The items of a fan-out that are not called again: each value with its record."""
+
+
+_RAISE: Final = (
+    "raise it: PlanRecoveryConfig(max_restore_bytes=...), or --max-bytes of the command line"
+)
 
 
 class Keeping(NamedTuple):
@@ -73,6 +86,7 @@ class Restorer:
     _lost = "it was kept in the memory of a process that is gone"
     _odd = "it could not be kept as it is, and the process that had it is gone"
     _remedy = "a run outlives its process with a durable store, durable artifacts and a scope"
+    _damage = "the stored file is damaged or was changed"
 
     def __init__(
         self,
@@ -135,8 +149,7 @@ class Restorer:
         for one in missing:
             record = self._record(one)
             if record is None or self._artifacts is None:
-                lost = self._lost if self._artifacts is None else self._odd
-                raise self._unavailable(one, lost)
+                raise self._not_kept(one)
             total += record.size
             other = keys.setdefault(one.data["key"], one)
             if other is not one:
@@ -146,14 +159,14 @@ class Restorer:
             raise RunRefused(
                 "restore_budget_exceeded",
                 f"run {self._history.run_id!r} needs {total} bytes read back, and max_restore_bytes is {self._limit}",
-                hint="raise it: PlanRecoveryConfig(max_restore_bytes=...), or --max-bytes of the command line",
+                hint=_RAISE,
             )
 
     def _record(self, one: _Wanted) -> ArtifactRecord | None:
         try:
             return _artifact(one)
         except StoreError as error:
-            raise self._unavailable(one, error.message) from error
+            raise self._unreadable(one, error) from error
 
     def _read(self, one: _Wanted) -> Any:
         record = self._record(one)
@@ -162,7 +175,7 @@ class Restorer:
         try:
             return self._artifacts.read(record, self._limit)
         except (StoreError, ConfigurationError) as error:
-            raise self._unavailable(one, error.message) from error
+            raise self._unreadable(one, error) from error
 
     def _begin_items(self, one: _Wanted) -> None:
         if one.item is not None and one.node not in self._begun:
@@ -210,12 +223,40 @@ class Restorer:
                 items.setdefault(one.node, {})[one.item] = (entry, one.data)
         return Resumed(bodies, items, way)
 
-    def _unavailable(self, one: _Wanted, why: str) -> RunRefused:
+    def _not_kept(self, one: _Wanted) -> RunRefused:
+        """Say why nothing durable is on record of a value."""
+        if self._artifacts is None or self._odd == self._lost:
+            return self._unavailable(one, self._lost, self._remedy)
+        names = dict.fromkeys(
+            f"{{env.{piece.name}}}"
+            for node in self._history.plan.nodes
+            for _, piece in references(node.args)
+            if piece.family == "env"
+        )
+        if not names:
+            return self._unavailable(one, self._odd, self._remedy)
+        why = f"it held the value of a secret ({', '.join(names)}), or {self._odd}"
+        hint = f"let the tool of {one.node!r} give back no secret, and start the run anew"
+        return self._unavailable(one, why, hint)
+
+    def _unreadable(self, one: _Wanted, error: StoreError | ConfigurationError) -> RunRefused:
+        """Say why a value that was kept cannot be read."""
+        hint = error.hint or self._remedy
+        if isinstance(error, ArtifactDamaged):
+            again = (
+                f"a run from the start, or a fork that changes {one.node!r}, calls its tool again"
+            )
+            hint = "; ".join(filter(None, (error.hint, self._damage, again)))
+        elif isinstance(error, ArtifactTooLarge):
+            hint = _RAISE
+        return self._unavailable(one, error.message, hint)
+
+    def _unavailable(self, one: _Wanted, why: str, hint: str) -> RunRefused:
         return RunRefused(
             "artifacts_unavailable",
             f"what {one} stored under {one.data['key']!r} cannot be had: {why}",
             node_id=one.node,
-            hint=self._remedy,
+            hint=hint,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 from planbench.memory.entries import Entry
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
 
 OBSERVED: Final = 500
 """Nodes of one run whose results are looked at: it is done on the loop."""
+OF_A_TOOL: Final = 16
+"""Results of one tool that are looked at in one run: the rest hardly ever tells more."""
 
 
 def observe_results(run: Run, compiled: CompiledPlan, registry: ToolRegistry) -> None:
     """Note the names and types of what each tool gave, so that the next check knows them."""
-    for node_id, body in list(run.bodies.items())[:OBSERVED]:
+    looked_at: dict[str, int] = {}
+    for node_id, body in itertools.islice(run.bodies.items(), OBSERVED):
         node = compiled.nodes.get(node_id)
+        if node is not None:
+            looked_at[node.tool_name] = count = looked_at.get(node.tool_name, 0) + 1
+            if count > OF_A_TOOL:
+                continue
         entry = next((e for e in body if e is not None), None) if isinstance(body, list) else body
         if node is None or node.delegate is not None or entry is None or entry.spilled:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -282,9 +283,29 @@ class Run:
         apply = APPLY.get(kind)
         if apply is not None:
             apply(self.state, event)
-        if self._subscribers:
-            for subscriber in tuple(self._subscribers):
-                subscriber.hear(event)
+        if self._subscribers or self._grown is not None:
+            self._tell(event)
+
+    def emitter(self, kind: str) -> Callable[[dict[str, Any]], None]:
+        """Give ``emit`` for one type of event, of which there may be one for each of 10,000 items."""
+        if self.secrets is not None:
+            return functools.partial(self.emit, kind)
+        run_id, state, apply = self.run_id, self.state, APPLY[kind]
+        append, subscribers = self.events.append, self._subscribers
+
+        def emit(data: dict[str, Any]) -> None:
+            self._seq = seq = self._seq + 1
+            event = _new(Event, (seq, run_id, time(), kind, data))
+            append(event)
+            apply(state, event)
+            if subscribers or self._grown is not None:
+                self._tell(event)
+
+        return emit
+
+    def _tell(self, event: Event) -> None:
+        for subscriber in tuple(self._subscribers):
+            subscriber.hear(event)
         if self._grown is not None:
             self._grown.set()
             self._grown = None

@@ -29,6 +29,7 @@ from planbench.runtime.room import Room
 from planbench.runtime.standing import MAX_ERROR_LENGTH
 from planbench.runtime.takeover import Takeover
 from planbench.runtime.values import Values
+from planbench.tools import ToolResult
 
 if TYPE_CHECKING:
     from planbench.memory import WorkingMemory
@@ -87,6 +88,7 @@ class Scheduler:
         self._failure: BaseException | None = None
         self._idle = 0
         self._hurried = False
+        self._waited = False
         self.until = monotonic() + TURN
         self.limit, self.limited_by = time_limit(run.plan, run.budget, run.state.seconds_before)
         self.takeover: Takeover | None = None if resumed is None else Takeover(run, resumed)
@@ -221,6 +223,7 @@ class Scheduler:
         So there are as many workers as calls that wait, and one that looks for more;
         calls that never wait are made by a single worker.
         """
+        self._waited = True
         if self._idle or self.stopping:
             return
         if self.claimed or self.opening.waiting or self._hurried or self._least_busy() is not None:
@@ -290,6 +293,10 @@ class Scheduler:
 
     async def turn(self) -> None:
         """Let the loop do other things."""
+        self.until = monotonic() + TURN  # one turn is enough for all workers that hold the loop
+        if self._waited:  # and the loop has just had one
+            self._waited = False
+            return
         self._idle += 1
         try:
             await asyncio.sleep(0)
@@ -336,7 +343,8 @@ class Scheduler:
             else:
                 self.relay()
                 value = await self.caller.call(node, kwargs)
-            value = opened(value)
+            if type(value) is ToolResult:
+                value = opened(value)
             nbytes = measure(value)
             if nbytes is None:
                 self.relay()

@@ -143,7 +143,8 @@ class Values:
             if type(body) is list:
                 versions.append([None if e is None else _version(e) for e in body])
             else:
-                versions += _version(body)  # type: ignore[arg-type]  # no list: an Entry
+                entry: Any = body  # no list: an Entry
+                versions += (entry.memory_id, entry.number, entry.version)
         if item is None:
             return digest_of_plain(versions, node.written)
         return digest_of([versions, item], node.written)

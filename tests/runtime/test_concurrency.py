@@ -335,7 +335,7 @@ def threads(monkeypatch):
         return read(self, value)
 
     monkeypatch.setattr(scheduler, "measure", noted_measure)
-    monkeypatch.setattr("planbench.runtime.fanout.measure", noted_measure)
+    monkeypatch.setattr("planbench.runtime.item_calls.measure", noted_measure)
     monkeypatch.setattr(FacetReader, "read", noted_read)
     return seen
 
