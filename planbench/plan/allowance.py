@@ -11,8 +11,13 @@ if TYPE_CHECKING:
 
     from planbench.plan.source import Limits, Route
 
-OF_A_NODE: Final = 80
+OF_A_NODE: Final = 100
 """Values that each node has of its own: as many as one with every field written in full needs."""
+
+OF_A_CONTAINER: Final = 2
+"""Values that a map or a list counts for, with nothing in it: it takes more memory than a scalar."""
+OF_A_BRACE: Final = 3
+"""Values that a brace in a text counts for: it may begin a placeholder, which takes longer to read."""
 
 _DEPTHS: Final = (2, 3)  # a node stands in the plan and its ``nodes``, and maybe in a wrapper
 
@@ -20,9 +25,9 @@ _DEPTHS: Final = (2, 3)  # a node stands in the plan and its ``nodes``, and mayb
 class Allowance:
     """What is left of the values that a text may have.
 
-    A reader takes one off ``left`` for each key, scalar, map and list, and for each brace that
-    opens in a text, since it may be a placeholder. It tells of every map where it begins
-    and ends, with the stack of what is around it.
+    A reader takes one off ``left`` for each key and scalar, ``OF_A_CONTAINER`` for each map and
+    list, and ``OF_A_BRACE`` for each brace that opens in a text. It tells of every map where it
+    begins and ends, with the stack of what is around it.
     """
 
     __slots__ = ("_before", "_limits", "_nodes", "left")

@@ -7,7 +7,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from planbench.plan.allowance import Allowance
+from planbench.plan.allowance import OF_A_BRACE, OF_A_CONTAINER, Allowance
 from planbench.plan.scalars import MAX_DIGITS
 from planbench.plan.source import Problem, Reading, Source, UnreadableText, duplicate
 
@@ -93,7 +93,7 @@ class _Reader:
             start = at
             value, at = self._string(at)
             if "{" in value:
-                self._allowance.left -= value.count("{")
+                self._allowance.left -= OF_A_BRACE * value.count("{")
             self._place(start)
             return value, self._skip(at)
         if first in ("{", "["):
@@ -156,6 +156,7 @@ class _Reader:
         self._place(at)
         if is_map:
             self._allowance.begin(self._stack)
+        self._allowance.left -= OF_A_CONTAINER - 1  # the one that each value is comes off by itself
         frame = _Frame(at, is_map=is_map)
         self._stack.append(frame)
         at = self._skip(at + 1)

@@ -28,7 +28,7 @@ class Limits:
     """How large a text may be before it is refused.
 
     ``max_depth`` leaves room for arguments at their own limit inside a node. ``max_values``
-    counts keys, scalars, maps, lists, and the braces in texts, but for the first 80 of each
+    counts keys, scalars, maps, lists, and the braces in texts, but for the first 100 of each
     node, of which ``max_nodes`` bounds the number. A text within all of them that is no plan
     is refused in two seconds and 200 MB. ``max_expanded`` counts the same in what aliases repeat.
     """

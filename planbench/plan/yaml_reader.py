@@ -16,7 +16,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from planbench.plan.allowance import Allowance
+from planbench.plan.allowance import OF_A_BRACE, OF_A_CONTAINER, Allowance
 from planbench.plan.scalars import is_own_tag, tagged, typed
 from planbench.plan.source import (
     Edit,
@@ -36,6 +36,7 @@ from planbench.plan.traps import (
     is_map,
     is_tag,
     mend,
+    placeholder_as_key,
     quoted,
 )
 
@@ -50,6 +51,7 @@ MERGE: Final = "<<"
 _MAX_REREAD: Final = 5_000_000  # characters read again, over all the lines that were mended
 _COPIED: Final = 20  # to copy a character costs that much less than to parse it
 _ALIAS: Final = re.compile(r"""\bas["']?\s*:\s*["']?(\w+)""")
+_ANCHOR: Final = re.compile(r"&\S+\s+")
 _UNPRINTABLE: Final = re.compile(
     "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]"
 )
@@ -221,7 +223,7 @@ class _Tree:
         offset = event.start_mark.index
         frame = self._frame
         if "{" in value:
-            self._allowance.left -= value.count("{")
+            self._allowance.left -= OF_A_BRACE * value.count("{")
         if frame is not None and frame.is_map and frame.key is _NONE:
             frame.key = _MERGE if value == MERGE and event.implicit[0] else value
             frame.key_offset = offset
@@ -239,10 +241,10 @@ class _Tree:
             raise self._stop(_too_deep(self.limits), event)
         if event.tag is not None and not is_own_tag(event.tag):
             self._tell(f"the tag {event.tag} means nothing in a plan", event.start_mark.index)
-        self._allowance.left -= 1
         self._frame = _Frame(event)
         if self._frame.is_map:
             self._allowance.begin(self._stack)
+        self._allowance.left -= OF_A_CONTAINER
         self._stack.append(self._frame)
 
     def _close(self, event: Any) -> None:
@@ -251,7 +253,7 @@ class _Tree:
         value = frame.container
         if frame.is_map:
             self._allowance.end(self._stack, value)
-            if frame.flow and len(value) == 1:
+            if len(value) == 1:
                 value = self._unquoted(frame, event.end_mark.index)
             if value is frame.container:
                 self._finish_map(frame)
@@ -268,13 +270,21 @@ class _Tree:
         ((key, value),) = frame.container.items()
         if value is not None or not isinstance(key, str):
             return frame.container
-        alone = bare_placeholder(self.text[frame.start : end])
+        anchor = _ANCHOR.match(self.text, frame.start)
+        start = anchor.end() if anchor else frame.start
+        raw = self.text[start:end].rstrip()
+        end = start + len(raw)
+        alone = bare_placeholder(raw) if frame.flow else None
+        if alone is None and "{" in key and (doubled := placeholder_as_key(raw)):
+            if self.problems and self.problems[-1].offset >= frame.start:
+                self.problems.pop()  # the same slip, told of what stands inside
+            alone = doubled, True
         if alone is None:
             return frame.container
         text, sure = alone
-        edit = Edit(frame.start, end, quoted(text))
+        edit = Edit(start, end, quoted(text))
         if sure:
-            self._tell(is_map(text), frame.start, UNQUOTED, edit)
+            self._tell(is_map(text), start, UNQUOTED, edit)
             return text
         if self._frame is not None and not (self._frame.is_map and self._frame.key is _NONE):
             self._maybe.append((self.route(), edit, text))
@@ -304,7 +314,13 @@ class _Tree:
         """Read a key that is no scalar: an unquoted placeholder, or nothing that a plan can hold."""
         if isinstance(value, str):
             return value
-        self._tell("a key must be text, not a map or a list", offset)
+        ((word, inner),) = (
+            value.items() if isinstance(value, dict) and len(value) == 1 else ((None, 1),)
+        )
+        if isinstance(word, str) and inner is None:
+            self._tell(is_map(f"{{{word}}}"), offset, UNQUOTED)
+        else:
+            self._tell("a key must be text, not a map or a list", offset)
         return _DROPPED
 
     def _alias(self, event: Any) -> None:
@@ -397,7 +413,7 @@ class _Tree:
 
 
 def _weight(scalar: Any) -> int:
-    return 1 + scalar.count("{") if isinstance(scalar, str) else 1
+    return 1 + OF_A_BRACE * scalar.count("{") if isinstance(scalar, str) else 1
 
 
 def _too_deep(limits: Limits) -> str:

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planbench import ExecutionPlan, PlanInvalid, PlanLoadError, check_plan, load_plan
+from planbench.plan.allowance import OF_A_BRACE
+from planbench.plan.document import Limits
 from planbench.plan.guards import compile_guard
 from planbench.plan.structure import MAX_PROBLEMS
 from planbench.planner import parse_plan
@@ -22,6 +24,7 @@ SHARED = ROOT.parent / "shared" / "data"
 SECONDS = 8.0  # ten times what the slowest takes on a machine with nothing else to do
 MEGABYTES = 200
 MAX_SHOWN = 100_000
+VALUES = Limits().max_values - 1000
 HEAD = "name: p\nobjective: o\nnodes:\n"
 
 # -- real files, mutated ------------------------------------------------------------------
@@ -255,6 +258,18 @@ NASTY = {
     "fields in a guard": lambda: flow("when: 'n1" + ".a" * 4_900 + "'", "args: {}"),
     "terms in a guard": lambda: flow("when: 'ctx.errors > 0" + " || ctx.errors > 1" * 500 + "'"),
     "parameters in a guard": lambda: declared("x: {default: '1'}", f"when: '{'{params.x}' * 100_000}'"),
+    # as much as is read
+    "values up to the limit": lambda: flow(f"args: {{x: [{'1, ' * VALUES}]}}"),
+    "values of json past the limit": lambda: as_json("[" + "{}," * 6_000_000 + "1]"),
+    "keys past the limit": lambda: flow(f"args: {{{numbered(1_400_000, 'k{0}: 1')}}}"),
+    "placeholders up to the limit": lambda: flow(f"args: {{x: '{'{artifacts.no}' * (VALUES // OF_A_BRACE)}'}}"),
+    "items up to the limit": lambda: flow(f"args: {{x: '{'{item.a}' * (VALUES // OF_A_BRACE)}'}}"),
+    "placeholders repeated by aliases": lambda: (
+        "x: &x ['" + "{artifacts.n0}" * 1000 + "']\n" + flow("args: {x: [" + "*x , " * 100_000 + "]}")
+    ),
+    "maps that are no nodes": lambda: f"{HEAD.rstrip()} [{'{a: [1, 1, 1, 1, 1]}, ' * 800_000}]",
+    "wrong requirements": lambda: f"requires: {{{numbered(240_000, 'k{0}: 1')}}}\n{flow('args: {}')}",
+    "long guards": lambda: flow(*(f"when: '{'ctx.errors > 0 || ' * 500}false'" for _ in range(2000))),
     "guards that no shape fits": lambda: flow(
         *(f"when: 'ctx.errors + {i} > x{i}'" for i in range(2_000))
     ),
