@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.collection import AsyncCollection
 
 _ROUNDS: Final = 4
+_AT_ONCE: Final = 200  # events in one request, each of which has its time to be answered
 _DUPLICATE: Final = 11000
 """MongoDB's code for a second document under a unique key."""
 _DATABASE: Final = "planbench"
@@ -173,13 +174,12 @@ class MongoStore(ServerStore):
         left = dict(zip(fresh.seqs, fresh.bodies, strict=True))
         for _ in range(2):
             try:
-                await self._events.insert_many(
-                    [
-                        {"run_id": fresh.run_id, "seq": seq, "token": token, "body": body}
-                        for seq, body in left.items()
-                    ],
-                    ordered=False,
-                )
+                documents = [
+                    {"run_id": fresh.run_id, "seq": seq, "token": token, "body": body}
+                    for seq, body in left.items()
+                ]
+                for at in range(0, len(documents), _AT_ONCE):
+                    await self._events.insert_many(documents[at : at + _AT_ONCE], ordered=False)
             except BulkWriteError as error:
                 if any(one["code"] != _DUPLICATE for one in error.details["writeErrors"]):
                     raise
