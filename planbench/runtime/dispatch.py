@@ -98,6 +98,7 @@ class ToolThreads:
         self._queued = 0
         self._at_work: set[asyncio.Future[Any]] = set()
         self._given_up: dict[asyncio.Future[Any], str] = {}
+        self._ended: list[tuple[asyncio.Future[Any], Any, BaseException | None]] = []
         self._lock = threading.Lock()
         self._closed = False
 
@@ -178,16 +179,30 @@ class ToolThreads:
                 self._idle += 1
             else:
                 self._threads -= 1
-        self._post(future, value, error)
+            self._ended.append((future, value, error))
+            is_first = len(self._ended) == 1
+        if is_first:  # the loop is woken once for all that end before it gets to them
+            self._wake()
         return goes_on
 
-    def _post(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    def _wake(self) -> None:
         if self._loop.is_closed():
             return
         try:
-            self._loop.call_soon_threadsafe(_deliver, future, value, error)
+            self._loop.call_soon_threadsafe(self._deliver)
         except RuntimeError:  # the loop closed in between: nobody waits any more
             return
+
+    def _deliver(self) -> None:
+        with self._lock:
+            ended, self._ended = self._ended, []
+        for future, value, error in ended:
+            if future.done():
+                continue  # given up: a late result never lands
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(error)
 
 
 def _carried(raised: BaseException) -> RuntimeError:
@@ -196,15 +211,6 @@ def _carried(raised: BaseException) -> RuntimeError:
     error = RuntimeError(f"{name}: the tool raised {raised!r}"[:300])
     error.__cause__ = raised
     return error
-
-
-def _deliver(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
-    if future.done():
-        return  # given up: a late result never lands
-    if error is None:
-        future.set_result(value)
-    else:
-        future.set_exception(error)
 
 
 class Pools:

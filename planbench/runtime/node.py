@@ -127,10 +127,15 @@ class Caller:
         self._warned: dict[str, float] = {}
         self.giving_up = False
 
-    async def call(
+    def call(
         self, node: CompiledNode, kwargs: dict[str, Any], index: int | None = None
-    ) -> Any:
+    ) -> Awaitable[Any]:
         """Call under the node's limit and retry policy; the wait grows with each try."""
+        if node.timeout is None and node.attempts == 1:
+            return self._plain(node, kwargs, index)
+        return self._tried(node, kwargs, index)
+
+    async def _tried(self, node: CompiledNode, kwargs: dict[str, Any], index: int | None) -> Any:
         attempt = 1
         while True:
             try:
