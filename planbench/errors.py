@@ -173,6 +173,20 @@ class ToolArgumentsInvalid(ToolError):
         self.problems = list(problems)
 
 
+class ResultInvalid(ToolError):
+    """Raised when a tool gives what its declared output schema does not allow; ``problems`` says where."""
+
+    code = "bad_result"
+
+    def __init__(self, tool: str, problems: Sequence[str]) -> None:
+        super().__init__(
+            f"tool {tool!r} gave what its output schema does not allow: {'; '.join(problems)}",
+            tool=tool,
+            hint="mend the tool, or the schema that it is registered with",
+        )
+        self.problems = list(problems)
+
+
 class ArtifactNotFound(PlanbenchError, KeyError):
     """Raised when the working memory holds nothing under a key; names near ones."""
 

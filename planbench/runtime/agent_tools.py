@@ -81,7 +81,10 @@ class ToolCaller:
                     contextvars.copy_context().run, tool.function, **kwargs
                 )
                 value = await self._pools.tools().call(function, tool.name)
-            given.append(await value if inspect.isawaitable(value) else value)
+            value = await value if inspect.isawaitable(value) else value
+            if tool.check_result is not None:
+                tool.check_result(value)
+            given.append(value)
         except SystemExit as error:  # a task would hand it on to the loop, which ends with it
             raise _failed(tool.name, error) from error
 

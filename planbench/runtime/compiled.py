@@ -36,6 +36,7 @@ class CompiledNode:
         "arg_reads",
         "attempts",
         "backoff",
+        "check_result",
         "delegate",
         "description",
         "facets",
@@ -48,6 +49,7 @@ class CompiledNode:
         "may_reuse",
         "needs",
         "node",
+        "once",
         "reads",
         "resolve",
         "secrets",
@@ -96,7 +98,11 @@ class CompiledNode:
         self.attempts = node.retry.max_attempts
         self.backoff = node.retry.backoff_seconds
         self.is_async = tool.is_async
-        self.simple = tool.is_async and node.timeout is None and node.retry.max_attempts == 1
+        self.check_result = tool.check_result
+        self.once = (
+            node.timeout is None and node.retry.max_attempts == 1 and tool.check_result is None
+        )
+        self.simple = tool.is_async and self.once
         select = node.for_each.select if node.for_each else None
         self.select: Path | None = compile_path(select) if select else None
         self.key = _key_template(node.store_as, alias)

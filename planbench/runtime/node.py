@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from planbench import events as ev
 from planbench.errors import ToolError
+from planbench.memory.sizes import measure
 from planbench.runtime import output
 from planbench.runtime.dispatch import BLOCKED, resume_in, settle
 from planbench.runtime.output import as_utf8, keep, place, release
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from planbench.runtime.run import Run
 
 MUCH_WORSE: Final = 2
+CHECKED_HERE: Final = 200
+"""Elements of a result up to which it is held to its schema on the loop."""
 
 
 class CallTimedOut(Exception):  # told to the node, raised to nobody
@@ -131,7 +134,7 @@ class Caller:
         self, node: CompiledNode, kwargs: dict[str, Any], index: int | None = None
     ) -> Awaitable[Any]:
         """Call under the node's limit and retry policy; the wait grows with each try."""
-        if node.timeout is None and node.attempts == 1:
+        if node.once:
             return self._plain(node, kwargs, index)
         return self._tried(node, kwargs, index)
 
@@ -139,7 +142,10 @@ class Caller:
         attempt = 1
         while True:
             try:
-                return opened(await self._once(node, kwargs, index))
+                value = opened(await self._once(node, kwargs, index))
+                if node.check_result is not None:
+                    await self._check(node, value)
+                return value  # noqa: TRY300 - a result that does not fit is tried again, as an error is
             except asyncio.CancelledError:
                 raise
             except Exception as error:
@@ -157,6 +163,14 @@ class Caller:
                 self._run.emit(ev.NODE_RETRIED, data)
             await asyncio.sleep(wait)
             attempt += 1
+
+    async def _check(self, node: CompiledNode, value: Any) -> None:
+        check = node.check_result
+        assert check is not None
+        if measure(value, CHECKED_HERE) is None:
+            await self._threads().call(lambda: check(value), node.id)
+        else:
+            check(value)
 
     async def _once(self, node: CompiledNode, kwargs: dict[str, Any], index: int | None) -> Any:
         limit = node.timeout

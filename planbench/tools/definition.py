@@ -14,6 +14,7 @@ from planbench.errors import ToolArgumentsInvalid, ToolError
 from planbench.tools.fingerprint import fingerprint
 from planbench.tools.identity import identity, transparent
 from planbench.tools.problems import MAX_PROBLEMS, ArgumentProblem, Unknowns, told, worded
+from planbench.tools.result_schema import ResultSchema
 from planbench.tools.schema import MismatchError, SchemaArguments
 from planbench.tools.signature import (
     bottom,
@@ -61,7 +62,8 @@ class Tool:
     the function's source, signature or bound values do. With ``wants_idempotency_key``
     the call takes an ``idempotency_key`` that no plan writes. ``unchecked`` names the
     parameters whose annotation could not be used: they take anything. ``gives_nothing``
-    says that it is declared to return None; then there is no ``output_schema``.
+    says that it is declared to return None; then there is no ``output_schema``. ``check_result``
+    is there where results are held to a schema, and raises ResultInvalid.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Tool:
         self.fingerprint = fingerprint(function, arguments.parameters)
         self._arguments = arguments
         self._read = arguments.read
+        self.check_result: Callable[[Any], None] | None = None
         self.__name__ = name
         self.__doc__ = description
         self.__wrapped__ = function
@@ -149,12 +152,13 @@ class Tool:
     ) -> Tool:
         """Make a tool of a JSON Schema and a call, sync or async, that takes ``**arguments``.
 
-        Raises ToolError for a schema that is not well formed or refers outside of itself.
+        A result that breaks ``output_schema`` is an error of its call: ``check_result`` raises
+        ResultInvalid. Raises ToolError for a schema that is not well formed or refers outside of itself.
         """
         name = _checked_name(call, name)
         options = _Options(name, effects, idempotent, cost)
         arguments = SchemaArguments(name, schema)
-        return cls(
+        made = cls(
             name,
             call,
             arguments,
@@ -164,6 +168,9 @@ class Tool:
             wants_idempotency_key=arguments.takes_key,
             options=options,
         )
+        if output_schema is not None:
+            made.check_result = ResultSchema(name, output_schema).check
+        return made
 
     def validate(self, args: dict[str, Any]) -> dict[str, Any]:
         """Give the keyword arguments for the call, coerced; raises ToolArgumentsInvalid.

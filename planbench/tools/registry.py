@@ -165,7 +165,10 @@ class ToolRegistry:
             kwargs[IDEMPOTENCY_KEY] = uuid.uuid4().hex
         token = PERMISSION_CONTEXT.set(permission_context)
         try:
-            return await _called(found, kwargs)
+            value = await _called(found, kwargs)
+            if found.check_result is not None:
+                found.check_result(value)
+            return value  # noqa: TRY300 - what is checked is what is given
         except ToolError:
             raise
         except (Exception, SystemExit) as error:

@@ -69,7 +69,7 @@ class SchemaArguments:
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
         self.takes_key, self.parameters = _prepared(name, schema)
-        self._validator = _validator(name, self.parameters)
+        self._validator = validator(name, self.parameters)
         self.names = tuple(self.parameters.get("properties", {}))
         self.read_literal = self.read
         self.unchecked: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class SchemaArguments:
         del args, verbatim  # the errors hold the places, and no text of a user
         if not isinstance(error, MismatchError):
             return None
-        return list(dict.fromkeys(f for one in error.errors for f in _findings(one, unknowns)))
+        return list(dict.fromkeys(f for one in error.errors for f in findings(one, unknowns)))
 
 
 def _prepared(name: str, schema: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
@@ -112,7 +112,8 @@ def _prepared(name: str, schema: Mapping[str, Any]) -> tuple[bool, dict[str, Any
     return takes_key, own
 
 
-def _validator(name: str, schema: dict[str, Any]) -> Any:
+def validator(name: str, schema: dict[str, Any]) -> Any:
+    """Build the validator of a tool's JSON Schema; raises ToolError for one that cannot be used."""
     # jsonschema takes 80 ms to import, and most sessions hold no tool of this kind.
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415 - as said above
     from jsonschema.exceptions import SchemaError  # noqa: PLC0415 - as said above
@@ -178,13 +179,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _findings(error: Any, unknowns: Unknowns) -> list[Finding]:
+def findings(error: Any, unknowns: Unknowns) -> list[Finding]:
     """Put one error of jsonschema into findings; none when unknown values may mend it."""
     if error.validator in {"anyOf", "oneOf"} and error.context:
         branches: dict[Any, list[Finding]] = {}
         for inner in error.context:
             branch = inner.relative_schema_path[0]
-            branches.setdefault(branch, []).extend(_findings(inner, unknowns))
+            branches.setdefault(branch, []).extend(findings(inner, unknowns))
         return alternatives(branches.values()) if all(branches.values()) else []
     if unknowns and {"then", "else"} & set(error.absolute_schema_path):
         return []  # whether the condition holds may hang on what is unknown

@@ -563,3 +563,35 @@ def test_an_answer_made_for_agents_is_opened_and_a_refusal_fails_the_node(lab, k
     assert run.refs["bad"].errors == ["ToolError: not_there: there is none"]
     assert run.value("fan") == [{"value": 2}]
     assert run.refs["fan"].errors == ["[1] ToolError: not_there: there is none"]
+
+
+# Declared results
+
+
+def test_a_result_that_breaks_the_declared_schema_is_the_error_of_its_call(lab):
+    given = iter([{"n": "x"}, {"n": 1}, {"n": "x"}, {"n": 2}])
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    lab.registry.register(
+        Tool.from_schema("count", "", {"type": "object"}, lambda: next(given), schema)
+    )
+    lab.registry.register(
+        Tool.from_schema("big", "", {"type": "object"}, lambda: {"n": ["x"] * 1000}, schema)
+    )
+    run = lab.run(
+        lab.node("bad", "count"),
+        lab.node("again", "count", after="bad"),
+        max_parallel_tasks=1,
+    )
+    assert run.state.nodes["bad"].status == "error"
+    assert "n should be an integer (got str)" in run.refs["bad"].errors[0]
+    assert run.state.nodes["again"].status == "blocked"
+
+    run = lab.run(
+        lab.node("tries", "count"),
+        lab.node("second", "count", retry={"max_attempts": 2}, after="tries"),
+        lab.node("large", "big"),
+        max_parallel_tasks=1,
+    )
+    assert run.state.nodes["tries"].status == "ok"
+    assert run.state.nodes["second"].status == "ok"
+    assert "n should be an integer (got list)" in run.refs["large"].errors[0]
