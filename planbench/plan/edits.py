@@ -10,12 +10,13 @@ written by hand it changed 18 before anything had been edited.
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from planbench.errors import LanguageError
 from planbench.plan.collector import paused_collector
 from planbench.plan.forms import BOM, plan_of
-from planbench.plan.kinds import fit
+from planbench.plan.kinds import Misfit, fit
 from planbench.plan.model import ID, ParamSpec
 from planbench.plan.parameters import wanted
 from planbench.plan.plain import plain
@@ -24,7 +25,8 @@ from planbench.plan.rename import default_key, rename_in_text, renamed_node
 from planbench.plan.rewriting import Rewriting, change_scalar
 from planbench.plan.scalars import typed
 from planbench.plan.short_guards import renamed as renamed_guard
-from planbench.plan.structure import suggestion
+from planbench.plan.source import shown
+from planbench.plan.structure import listed, suggestion
 from planbench.plan.sugar import BEFORE_EDGES, long_source
 from planbench.plan.written import Written
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from planbench.plan.written import Entry, Piece
 
 _TYPES: Final = {bool: "bool", int: "int", float: "float", list: "list", dict: "dict"}
+_ODD: Final = re.compile(r"[^A-Za-z0-9_\-]+")
+_LONGEST: Final = 60
 _REFUSED: Final = "the text cannot be changed there and nowhere else"
 _BY_HAND: Final = "an anchor, an alias or a merge key is in the way: make the change by hand"
 
@@ -53,14 +57,15 @@ def set_default(text: str, name: str, value: Any) -> str:
         if name not in declared:
             known = sorted(wanted(made.document.value))
             if name not in known:
-                hint = suggestion(name, known) or f"it reads {', '.join(known) or 'none'}"
+                hint = suggestion(name, known) or f"it reads {listed(known)}"
                 raise LanguageError(f"the plan reads no parameter {name!r}", hint=hint)
             spec = {"type": _TYPES.get(type(value), "str"), "default": value}
             return _with_value(body, made, ("params", name), spec)
         try:
             fit(ParamSpec.model_validate(declared[name]), value)
         except ValueError as error:
-            raise LanguageError(f"the default of param {name!r} {error}") from None
+            fix = error.fix if isinstance(error, Misfit) else None
+            raise LanguageError(f"the default of param {name!r} {error}", hint=fix) from None
         return _with_value(body, made, ("params", name, "default"), value)
 
     return _changed_text(text, change)
@@ -74,7 +79,10 @@ def set_argument(text: str, node_id: str, path: Route, value: Any) -> str:
     where the path leads nowhere or the text cannot be changed there alone.
     """
     if not path:
-        raise LanguageError("the path of an argument starts with its name")
+        raise LanguageError(
+            "the path of an argument starts with its name",
+            hint="write NODE.ARG, and NODE.ARG.KEY or NODE.ARG[0] for what is inside it",
+        )
     value = plain(value, path_text(("args", *path)), lambda _: None)
 
     def change(body: str, made: Draft) -> str:
@@ -106,9 +114,11 @@ def _with_name(text: str, made: Draft, old: str, new: str) -> str:
         return text
     if not ID.fullmatch(new):
         message = f"id {new!r} must start with a letter and hold only letters, digits, _ and -"
-        raise LanguageError(message)
-    if any(node.id == new for node in made.nodes):
-        raise LanguageError(f"id {new!r} is taken by a node of this plan")
+        raise LanguageError(message, hint=f"write {_as_id(new)}")
+    ids = [node.id for node in made.nodes]
+    if new in ids:
+        hint = f"choose another; taken are {listed(ids)}"
+        raise LanguageError(f"id {new!r} is taken by a node of this plan", hint=hint)
     nodes = [renamed_node(node, {old: new}) for node in made.nodes]
     found = _Renaming(Written(text), old, new, {node.id for node in made.nodes}).text()
     result = plan_of(found)
@@ -120,8 +130,15 @@ def _with_name(text: str, made: Draft, old: str, new: str) -> str:
 def _position(made: Draft, node_id: str) -> int:
     ids = [node.id for node in made.nodes]
     if node_id not in ids:
-        raise LanguageError(f"no node has the id {node_id!r}", hint=suggestion(node_id, ids))
+        hint = suggestion(node_id, ids) or f"the plan has {listed(ids)}"
+        raise LanguageError(f"no node has the id {node_id!r}", hint=hint)
     return ids.index(node_id)
+
+
+def _as_id(text: str) -> str:
+    """Make the nearest id of a text that is none."""
+    found = _ODD.sub("_", text).strip("_")[:_LONGEST]
+    return found if found[:1].isalpha() else f"n_{found}".rstrip("_")
 
 
 # -- one value ------------------------------------------------------------------------
@@ -146,7 +163,9 @@ def _changed(holder: Any, route: Route, value: Any, done: Route) -> Any:
     part, rest = route[0], route[1:]
     if isinstance(part, int) and isinstance(holder, list):
         if part > len(holder) or part < 0:
-            raise LanguageError(f"{path_text(done)} has {len(holder)} items, and no item {part}")
+            hint = f"they count from 0, and item {len(holder)} would be added"
+            message = f"{path_text(done)} has {len(holder)} items, and no item {part}"
+            raise LanguageError(message, hint=hint)
         items = list(holder)
         inner = items[part] if part < len(items) else None
         items[part : part + 1] = [_changed(inner, rest, value, (*done, part))]
@@ -156,7 +175,10 @@ def _changed(holder: Any, route: Route, value: Any, done: Route) -> Any:
         record[part] = _changed(record.get(part), rest, value, (*done, part))
         return record
     kind = "map" if isinstance(part, str) else "list"
-    raise LanguageError(f"{path_text(done)} is no {kind}, so it holds no {part!r}")
+    raise LanguageError(
+        f"{path_text(done)} is no {kind}, so it holds no {part!r}",
+        hint=f"it is {shown(holder)}; leave the rest of the path out to replace it",
+    )
 
 
 def _write(rewriting: Rewriting, route: Route, changed: Any) -> None:

@@ -2,7 +2,9 @@
 
 A facet is a JSON scalar, or a small map of them: all that guards, refs, manifests and
 models ever see of a result. Texts are cut at 200 characters, NaN is null, dates are
-ISO text, and what is none of these is described ("list of 12"), never shown.
+ISO text, and what is none of these is described ("<list of 12>"), never shown. A
+description, a cut text and ``(other)`` stand for more than they say, so a guard that
+needs the rest has no answer: ``gap`` tells.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import enum
 import heapq
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date, time, timedelta
@@ -26,11 +29,13 @@ if TYPE_CHECKING:
     from planbench.plan.model import FacetSpec
 
 MAX_TEXT: Final = 200
+_CUT: Final = "…"
 OTHER: Final = "(other)"
 _INTEGERS: Final = range(-(2**63), 2**64)  # what JSON encoders and guards can hold
 _ROWS: Final = 50_000
 _NULLS: Final = frozenset({"NaTType", "NAType"})
 _CHEAP: Final = frozenset({str, bool, int, type(None)})
+_DESCRIBED: Final = re.compile(r"<.{1,100} (?:object|of [0-9].{0,100})>", re.DOTALL)
 
 
 class FacetReader:
@@ -144,9 +149,34 @@ def scalar(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if isinstance(value, int):
         return (
-            int(value) if int(value) in _INTEGERS else f"integer of {int(value).bit_length()} bits"
+            int(value)
+            if int(value) in _INTEGERS
+            else f"<integer of {int(value).bit_length()} bits>"
         )
     return _other_scalar(value)
+
+
+def gap(value: Any, *, cuts: bool = True) -> str | None:
+    """Say what a facet holds in place of a value; None for one that is what it says.
+
+    Without ``cuts`` the beginning of a long text is as good as the text.
+    """
+    if isinstance(value, str):
+        if _DESCRIBED.fullmatch(value):
+            return f"says only {value}"
+        if cuts and len(value) == MAX_TEXT and value.endswith(_CUT):
+            return f"is cut at {MAX_TEXT} characters"
+        return None
+    if not isinstance(value, Mapping | list | tuple):
+        return None
+    items = value.values() if isinstance(value, Mapping) else value
+    return next((found for item in items if (found := gap(item, cuts=cuts))), None)
+
+
+def _described(value: Any) -> str:
+    """Describe what is no scalar, in a form that no text of a user has."""
+    text = describe(value)
+    return f"<{text}>" if " of " in text else f"<{text} object>"
 
 
 def _other_scalar(value: Any) -> Any:
@@ -161,22 +191,22 @@ def _other_scalar(value: Any) -> Any:
         return value.total_seconds()
     if isinstance(value, date | time):
         return value.isoformat()
-    return _numpy_scalar(value) if kind.__module__ == "numpy" else describe(value)
+    return _numpy_scalar(value) if kind.__module__ == "numpy" else _described(value)
 
 
 def _numpy_scalar(value: Any) -> Any:
     if getattr(value, "ndim", None) != 0:
-        return describe(value)
+        return _described(value)
     if value.dtype.kind in "mM":  # in nanoseconds they would come out as bare integers
         value = value.astype(f"{value.dtype.kind}8[us]")
     plain = value.item()
-    return describe(value) if type(plain) is type(value) else scalar(plain)
+    return _described(value) if type(plain) is type(value) else scalar(plain)
 
 
 def tally(values: Any) -> dict[str, int]:
     """Count a list or Series by value, as text; null counts under ``null``."""
     if is_frame(values):
-        return {f"map of {values.shape[1]}": len(values)} if len(values) else {}
+        return {f"<map of {values.shape[1]}>": len(values)} if len(values) else {}
     if is_series(values):
         if str(values.dtype) != "object":  # cells of an object column need not be hashable
             return _texts(pair for part in _parts(values) for pair in part)
@@ -229,7 +259,7 @@ def _text(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    text = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    text = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + _CUT
     # lone surrogates are no text: neither JSON nor a file can hold them
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 

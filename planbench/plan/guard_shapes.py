@@ -17,6 +17,7 @@ from planbench.plan.conditions import WORDS
 
 MAX_SLOTS: Final = 16
 """How many literals of each type a shape holds; further ones stay in it as written."""
+_LONG: Final = 200  # a text that a facet may be cut before stays in the shape
 
 _REFERENCE: Final = (
     r"""ctx(?:\.[A-Za-z_][A-Za-z0-9_]*|\["[^"\\\n\r]*"(?!")\]|\['[^'\\\n\r]*'(?!')\])+"""
@@ -67,7 +68,7 @@ def shape_of(text: str) -> Shape | None:
         elif kind in _PREFIXES and before in _COMPARISONS:
             following = tokens[place + 1][1] if place + 1 < len(tokens) else ""
             prefix = _PREFIXES[kind]
-            if following in _ENDS and counts[prefix] < MAX_SLOTS:
+            if following in _ENDS and counts[prefix] < MAX_SLOTS and len(word) < _LONG:
                 written = _slot(prefix, _value(kind, word), slots, counts)
         if written is not word:
             pieces += [text[end:start], written]

@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from planbench.errors import GuardError
-from planbench.plan.checked_expr import Reference, references
+from planbench.plan.checked_expr import ABSENT, COMPARED, SIZED, Reference, Use, references
+from planbench.plan.facets import MAX_TEXT, OTHER, gap
 from planbench.plan.guard_hints import READS, explain, reason
 from planbench.plan.guard_shapes import MAX_SLOTS, Shape, shape_of
 from planbench.plan.shapes import a, describe
@@ -40,13 +41,16 @@ _LOCK: Final = threading.Lock()  # the library promises nothing about threads
 _KEPT: Final = 4096  # a plan has few shapes, so few that keep one another out
 
 Read = tuple[str, ...]
+_Look = tuple[Read, tuple[str, ...], Use | None]
+"""Where a guard looks: what it reads, the names that follow inside it, and what it does there."""
 
 
 class _Compiled(NamedTuple):
-    """What CEL made of a text, and what that reads."""
+    """What CEL made of a text, what that reads, and where it looks."""
 
     expression: Any
     reads: tuple[Read, ...]
+    looks: tuple[_Look, ...]
 
 
 class Guard:
@@ -54,17 +58,24 @@ class Guard:
 
     ``reads`` names what it looks at, in the order of the text: ``("artifacts",
     "listing", "n_reports")``, ``("status", "fetch")`` or ``("errors",)``. ``("artifacts",
-    "listing")`` alone stands for all facets of that node, as a map.
+    "listing")`` alone stands for all facets of that node, as a map. ``compared`` holds those
+    that are compared with plain values.
     """
 
-    __slots__ = ("_expression", "_shape", "_taken", "reads", "text")
+    __slots__ = ("_expression", "_looks", "_shape", "_taken", "compared", "reads", "text")
 
     def __init__(self, text: str, compiled: _Compiled, shape: Shape | None = None) -> None:
         names = {} if shape is None else shape.names
-        places = {tuple(names.get(name, name) for name in read): read for read in compiled.reads}
+        written = {read: tuple(names.get(name, name) for name in read) for read in compiled.reads}
+        places = {read: place for place, read in written.items()}
+        looks = [(written[place], inside, use) for place, inside, use in compiled.looks]
         self.text = text
+        self.compared = frozenset(
+            read for read, inside, use in looks if use == COMPARED and not inside
+        )
         self.reads: tuple[Read, ...] = tuple(places)
         self._taken = [pair for pair in places.items() if not _inside(pair[0], self.reads)]
+        self._looks = looks
         self._expression = compiled.expression
         self._shape = shape
 
@@ -72,7 +83,8 @@ class Guard:
         """Answer yes or no from the values of ``reads``; what has no value is left out.
 
         Raises GuardError with the reason when there is no yes or no: a facet is missing,
-        of another type than the guard takes it for, or none that CEL can hold.
+        of another type than the guard takes it for, none that CEL can hold, or only says
+        what the value is that the guard asks for.
         """
         ctx: dict[str, Any] = {}
         for read, place in self._taken:
@@ -81,6 +93,7 @@ class Guard:
                 at = at.setdefault(name, {})
             if read in values:
                 at[place[-1]] = self._convert(values[read], read)
+        self._check(values)
         data = {"ctx": ctx} if self._shape is None else {"ctx": ctx, **self._shape.values}
         types = _library().Type
         try:
@@ -99,6 +112,12 @@ class Guard:
         if missing and str(found).startswith("NOT_FOUND"):
             raise self._error(f"{' and '.join(missing)} has no value")
         raise self._error(reason(str(found)))
+
+    def _check(self, values: Mapping[Read, Any]) -> None:
+        """Refuse to answer from a facet that holds less than the guard asks for."""
+        for read, inside, use in self._looks:
+            if read in values and (problem := _unfit(values[read], inside, use)):
+                raise self._error(f"{_dotted(read)} {problem}")
 
     def _convert(self, value: Any, read: Read, depth: int = 0) -> Any:
         """Give a facet as CEL takes it; what CEL would misread is refused."""
@@ -134,7 +153,7 @@ def compile_guard(text: str) -> Guard:
     if not isinstance(text, str):
         raise GuardError(f"a guard is text, not {a(describe(text))}", hint="put it in quotes")
     if not text.strip():
-        raise GuardError("the guard is empty", hint="without when: the node always runs")
+        raise GuardError("the guard is empty", hint="write the guard or leave `when` out")
     if len(text) > MAX_GUARD:
         raise GuardError(
             f"a guard holds at most {MAX_GUARD:,} characters; this one has {len(text):,}"
@@ -164,8 +183,12 @@ def _compiled(text: str, *, slots: bool = False) -> _Compiled:
     if kind not in {"BOOL", "DYN"}:
         hint = "compare it with something, as in ctx.artifacts.listing.count > 0"
         raise _error(text, f"it gives {kind.lower()}, and a guard must give true or false", hint)
-    reads = dict.fromkeys(_read(text, reference) for reference in references(record, "ctx"))
-    return _Compiled(expression, tuple(reads))
+    found = [(_read(text, one), one) for one in references(record, "ctx", MAX_TEXT)]
+    looks = [
+        (read, one.names[len(read) :], one.use) for read, one in found if read[0] == "artifacts"
+    ]
+    reads = dict.fromkeys(read for read, _ in found)
+    return _Compiled(expression, tuple(reads), tuple(looks))
 
 
 def _read(text: str, reference: Reference) -> Read:
@@ -178,6 +201,26 @@ def _read(text: str, reference: Reference) -> Read:
         whole = ".".join(("ctx", *names))
         raise _error(text, f"{whole} is read as a whole; a guard must name the node", READS)
     return names[: _DEPTHS[family]]
+
+
+def _unfit(value: Any, inside: tuple[str, ...], use: Use | None) -> str | None:
+    """Say why what a facet holds cannot answer the guard; None where it can."""
+    wanted = use if isinstance(use, tuple) else ()
+    for name in (*inside, *wanted):
+        if not isinstance(value, Mapping):
+            break
+        if name not in value:
+            told = f"names the largest groups only, and {name!r} is not among them"
+            return f"{told}: raise max_group_keys" if OTHER in value else None
+        value = value[name]
+    if isinstance(value, Mapping | list | tuple):
+        if use in {SIZED, ABSENT}:
+            return None
+        if use == COMPARED:
+            return f"is {a(describe(value))}, and is compared with a plain value"
+    begins = use in {COMPARED, ABSENT} or any(len(text) < MAX_TEXT for text in wanted)
+    found = gap(value, cuts=not begins)
+    return f"{found}, and the guard asks for more" if found else None
 
 
 def _inside(read: Read, reads: tuple[Read, ...]) -> bool:

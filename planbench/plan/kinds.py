@@ -19,17 +19,35 @@ if TYPE_CHECKING:
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0"})
 _UNFIT: Final = object()
+_FORMS: Final = {
+    "bool": "true or false",
+    "date": "2026-08-06",
+    "datetime": "2026-08-06T12:30:00",
+    "list": "[1, 2]",
+    "dict": '{"a": 1}',
+}
+
+
+class Misfit(ValueError):
+    """Raised for a value that is not of the declared type; ``fix`` says how one is written."""
+
+    def __init__(self, message: str, fix: str | None) -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 def fit(spec: ParamSpec, value: Any) -> Any:
     """Give a value as the declared type; text, as a command line gives it, is read.
 
-    Dates come out as ISO text. Raises ValueError that continues "the parameter ...".
+    Dates come out as ISO text. Raises ValueError that continues "the parameter ...",
+    for another type a Misfit.
     """
     found = _KINDS[spec.type](value)
     if found is _UNFIT:
         article = "an" if spec.type == "int" else "a"
-        raise ValueError(f"must be {article} {spec.type}, not {shown(value)}")
+        form = _FORMS.get(spec.type)
+        fix = f"write it as {form}" if form else None
+        raise Misfit(f"must be {article} {spec.type}, not {shown(value)}", fix)
     if spec.choices is not None:
         choices = [_KINDS[spec.type](choice) for choice in spec.choices]
         if not any(type(choice) is type(found) and choice == found for choice in choices):

@@ -75,6 +75,13 @@ def suggestion(name: str, known: Collection[str]) -> str | None:
     return f"did you mean {near[0]!r}?" if near else None
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Name the first few, and say how many more there are."""
+    rest = len(names) - most
+    text = ", ".join(names[:most])
+    return (f"{text} and {rest} more" if rest > 0 else text) or "none"
+
+
 def structure_problems(nodes: Sequence[PlanNode]) -> list[StructureProblem]:
     """Find the structural problems, in the order of the nodes; linear in the plan's size.
 

@@ -25,7 +25,13 @@ SYNTAX: Final = "yaml_syntax"
 
 _BRACES: Final = r"\{\s*[A-Za-z_][\w\-]*(?:\.[\w\-]+)*\s*\}"
 _FAMILY: Final = re.compile(r"(?:params|nodes|artifacts|env)\..*|item|index|\w[\w\-]*\..*")
-_ALONE: Final = re.compile(r"\{\s*([A-Za-z_][\w\-]*(?:\.[\w\-]+)*)\s*\}")
+_NAME: Final = r"[A-Za-z_][\w\-]*(?:\.[\w\-]+)*"
+_ALONE: Final = re.compile(rf"\{{\s*({_NAME})\s*\}}")
+_AS_KEY: Final = re.compile(
+    rf"""(?:\{{\s*)+\{{\s*({_NAME})\s*\}}(?:\s*\}})+"""  # {{{{artifacts.x}}}}, as templates have it
+    rf"""|(?:\{{\s*)?(?:\?\s+)?(["']?)\{{\s*({_NAME})\s*\}}\2\s*:?\s*\}}?"""
+)
+_DOUBLED: Final = re.compile(rf"\{{\{{\s*({_NAME})\s*\}}\}}")
 _HAS_BRACES: Final = re.compile(_BRACES)
 _BLOCK: Final = re.compile(
     r"""(?P<head>\s*(?:-\s+)*(?:(?:"[^"]*"\s*|'[^']*'\s*|[\w<][^:#"'{}\[\]]*+):\s+)?)"""
@@ -76,6 +82,13 @@ def bare_placeholder(raw: str) -> tuple[str, bool] | None:
     return "{" + match[1] + "}", _FAMILY.fullmatch(match[1]) is not None
 
 
+def placeholder_as_key(raw: str) -> str | None:
+    """Read ``{{artifacts.x}}``, ``{"{artifacts.x}"}`` and ``"{artifacts.x}":``, keys without a value."""
+    match = _AS_KEY.fullmatch(raw)
+    name = (match[1] or match[3]) if match else ""
+    return "{" + name + "}" if _FAMILY.fullmatch(name) else None
+
+
 def quoted(text: str) -> str:
     """Quote a text for YAML, in the plainest way that keeps it."""
     if "\n" in text or not text.isprintable():
@@ -103,7 +116,7 @@ def _in_block(line: str) -> Iterator[Slip]:
     match = _BLOCK.fullmatch(line)
     if match is None or not match["head"].strip():
         return
-    value = match["value"]
+    value = _DOUBLED.sub(r"{\1}", match["value"])
     edit = Edit(match.start("value"), match.end("value"), quoted(value))
     if value.startswith("{") and (braces := _HAS_BRACES.match(value)):
         yield Slip(UNQUOTED, is_map(braces.group()), edit)

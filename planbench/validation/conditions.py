@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from planbench.errors import GuardError
+from planbench.errors import GuardError, PathError
+from planbench.plan.conditions import dotted
 from planbench.plan.graph import not_upstream
 from planbench.plan.guards import compile_guard
+from planbench.plan.paths import EACH, compile_path
+from planbench.plan.placeholders import holds
 from planbench.plan.short_guards import unknown
 from planbench.plan.structure import Suggestions, suggestion
-from planbench.validation.calls import PARAMETER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +30,9 @@ def guard_issues(made: Draft) -> Iterator[ValidationIssue]:
     names = Suggestions(where)
     reads: list[tuple[int, str]] = []
     for position, node in enumerate(made.nodes):
-        if not node.when or PARAMETER in node.when or "when" in made.left_out.get(position, ()):
+        if node.when is None or "when" in made.left_out.get(position, ()):
+            continue
+        if holds(node.when, "params"):
             continue
         try:
             guard = compile_guard(node.when)
@@ -48,19 +52,63 @@ def guard_issues(made: Draft) -> Iterator[ValidationIssue]:
                 continue
             reads.append((position, name))
             if read[0] == "artifacts" and len(read) >= _FACET_READ:
-                yield from _facet(made, position, where[name], read[2])
+                target, compared = where[name], read in guard.compared
+                yield from _facet(made, position, target, read[2], compared=compared)
     yield from _order(made, reads)
 
 
-def _facet(made: Draft, position: int, target: int, facet: str) -> Iterator[ValidationIssue]:
+def _facet(
+    made: Draft, position: int, target: int, facet: str, *, compared: bool
+) -> Iterator[ValidationIssue]:
     node = made.nodes[target]
     facets = node.facets.names()
+    if facet in node.facets.paths:
+        lists = list(_list_facet(made, position, target, facet))
+        yield from lists or (_distinct(made, position, target, facet) if compared else ())
     if facet in facets or facet in BUILT_IN_FACETS or "facets" in made.left_out.get(target, ()):
         return
     known = [*facets, *BUILT_IN_FACETS]
     message = f"the guard reads facet {facet!r}, which node {node.id!r} does not have"
     fix = suggestion(facet, known) or f"it has {', '.join(known)}"
     yield _issue(made, position, "guard_unknown_facet", message, fix)
+
+
+def _list_facet(made: Draft, position: int, target: int, facet: str) -> Iterator[ValidationIssue]:
+    """Refuse a facet that is a list in the result, of which a guard would see a description."""
+    node = made.nodes[target]
+    path = node.facets.paths[facet]
+    try:
+        if not compile_path(path).gives_list:
+            return
+    except PathError:
+        return  # it is told where the path stands
+    counted = path[: path.rindex(EACH) + len(EACH)]
+    name = next(
+        name for name in ("n", f"n_{facet}", f"n_of_{facet}") if name not in node.facets.names()
+    )
+    message = (
+        f"the guard reads facet {facet!r} of node {node.id!r}: the path {path!r} gives a list, "
+        "which is kept as a description and never as its items"
+    )
+    fix = (
+        f"count the path: the facet `{name}: count({counted})` and the guard "
+        f"`{dotted(('artifacts', node.id, name))} > 0`; `{facet}: groups({path})` counts by value"
+    )
+    yield _issue(made, position, "bad_guard", message, fix)
+
+
+def _distinct(made: Draft, position: int, target: int, facet: str) -> Iterator[ValidationIssue]:
+    """Refuse to compare the list that a fan-out has of a facet: no list equals a plain value."""
+    node = made.nodes[target]
+    if node.for_each is None:
+        return
+    shown = dotted(("artifacts", node.id, facet))
+    message = (
+        f"the guard compares facet {facet!r} of node {node.id!r} with a plain value, "
+        "and over the items of a fan-out it is the list of its distinct values"
+    )
+    fix = f"write `value in {shown}`, or `{shown}.all(x, x == value)`"
+    yield _issue(made, position, "bad_guard", message, fix)
 
 
 def _order(made: Draft, reads: list[tuple[int, str]]) -> Iterator[ValidationIssue]:

@@ -16,7 +16,8 @@ from planbench.plan.facets import FacetReader
 from planbench.plan.guards import compile_guard
 from planbench.plan.model import FacetSpec
 from planbench.plan.paths import compile_path
-from planbench.plan.placeholders import Scope, Template, substitute
+from planbench.plan.placeholders import Scope, Template
+from planbench.plan.substitution import substitute
 from planbench.plan.short_guards import lengthened, names_of, shortened
 from planbench.plan.sugar import long_source, short_source
 

@@ -202,6 +202,27 @@ def test_a_name_with_a_hyphen_has_the_long_form_in_guards():
 
 
 @pytest.mark.parametrize(
+    ("change_it", "hint"),
+    [
+        (lambda: set_argument(PLAN, "nope", ("x",), 9), "the plan has cities, weather, report"),
+        (lambda: set_argument(PLAN, "weathr", ("x",), 9), "did you mean 'weather'?"),
+        (lambda: set_argument(PLAN, "weather", ("filters", 3), 9), "item 2 would be added"),
+        (lambda: set_argument(PLAN, "cities", ("limit", "x"), 9), "leave the rest of the path out"),
+        (lambda: set_argument(PLAN, "cities", (), 9), "write NODE.ARG"),
+        (lambda: rename_node(PLAN, "nope", "y"), "the plan has cities, weather, report"),
+        (lambda: rename_node(PLAN, "cities", "weather"), "taken are cities, weather, report"),
+        (lambda: rename_node(PLAN, "cities", "my city"), "write my_city"),
+        (lambda: rename_node(PLAN, "cities", "1."), "write n_1"),
+        (lambda: set_default(PLAN, "days", []), None),
+    ],
+)
+def test_what_cannot_be_changed_is_told_with_what_is_there(change_it, hint):
+    with pytest.raises(LanguageError) as refused:
+        change_it()
+    assert hint is None or hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("nobody", "x", "no node has the id"),

@@ -17,7 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planbench.errors import PathError
-from planbench.plan.facets import MAX_TEXT, OTHER, FacetMerger, FacetReader, capped, scalar, tally
+from planbench.plan.facets import (
+    MAX_TEXT,
+    OTHER,
+    FacetMerger,
+    FacetReader,
+    capped,
+    gap,
+    scalar,
+    tally,
+)
 from planbench.plan.model import FacetSpec
 
 
@@ -82,8 +91,8 @@ def test_a_path_that_cannot_be_read_is_refused_when_the_reader_is_made():
         (float("nan"), None),
         (float("-inf"), None),
         (2**63, 2**63),
-        (2**64, "integer of 65 bits"),
-        pytest.param(10**5000, "integer of 16610 bits", id="endless"),
+        (2**64, "<integer of 65 bits>"),
+        pytest.param(10**5000, "<integer of 16610 bits>", id="endless"),
         (np.int64(3), 3),
         (np.float64(0.5), 0.5),
         (np.float32("nan"), None),
@@ -93,15 +102,15 @@ def test_a_path_that_cannot_be_read_is_refused_when_the_reader_is_made():
         (np.datetime64("2026-08-06"), "2026-08-06T00:00:00"),
         (np.datetime64("NaT"), None),
         (np.timedelta64(90, "s"), 90.0),
-        (np.complex128(1), "complex"),
-        (np.longdouble(1), "longdouble"),
+        (np.complex128(1), "<complex object>"),
+        (np.longdouble(1), "<longdouble object>"),
         (np.array(5), 5),
-        (np.arange(4), "ndarray of 4"),
+        (np.arange(4), "<ndarray of 4>"),
         (pd.NA, None),
         (pd.NaT, None),
         (pd.Timestamp("2026-08-06 12:00"), "2026-08-06T12:00:00"),
         (pd.Timedelta(minutes=2), 120.0),
-        (pd.DataFrame({"a": [1]}), "DataFrame of 1 rows and 1 columns"),
+        (pd.DataFrame({"a": [1]}), "<DataFrame of 1 rows and 1 columns>"),
         (dt.date(2026, 8, 6), "2026-08-06"),
         (dt.datetime(2026, 8, 6, tzinfo=dt.UTC), "2026-08-06T00:00:00+00:00"),
         (dt.time(12, 30), "12:30:00"),
@@ -111,11 +120,11 @@ def test_a_path_that_cannot_be_read_is_refused_when_the_reader_is_made():
         (Level.HIGH, 3),
         (Text("sub"), "sub"),
         ("\ud800", "?"),
-        ([1, 2], "list of 2"),
-        ({"a": {}}, "map of 1"),
-        (b"abc", "bytes of 3"),
-        (uuid.UUID(int=0), "UUID"),
-        (object(), "object"),
+        ([1, 2], "<list of 2>"),
+        ({"a": {}}, "<map of 1>"),
+        (b"abc", "<bytes of 3>"),
+        (uuid.UUID(int=0), "<UUID object>"),
+        (object(), "<object object>"),
     ],
 )
 def test_a_fact_is_a_json_scalar_or_says_what_it_is(value, plain):
@@ -132,13 +141,31 @@ def test_texts_are_cut_at_two_hundred_characters():
     assert [(len(k), len(v)) for k, v in facets["m"].items()] == [(200, 200)]
 
 
+@pytest.mark.parametrize("value", [[], [1], {1}, b"", object(), 2**70, np.arange(3), {"k": [1]}])
+def test_what_is_described_or_cut_is_told_from_what_it_stands_for(value):
+    fact, _ = read({"a": value}, paths={"a": "a"})
+
+    assert gap(fact["a"]).startswith("says only <")
+    assert gap([fact["a"]]) == gap({"k": fact["a"]}) == gap(fact["a"])
+    assert gap(scalar("x" * 201)) == "is cut at 200 characters"
+    assert gap(scalar("x" * 201), cuts=False) is None
+
+
+@pytest.mark.parametrize(
+    "value", ["list of 12", "object", "x" * 200, "...", "wait…", "<b>", "<3 of 5", "", 1, None]
+)
+def test_a_value_that_is_what_it_says_has_no_gap(value):
+    assert gap(scalar(value)) is None
+    assert gap([value, {"k": value}]) is None
+
+
 def test_a_small_map_is_a_fact_and_a_large_one_is_described():
     assert read({"high": 1, "at": {"x": 1}, 3: pd.NA}, paths={"m": "[]"})[0] == {}
     assert read({"m": {"high": np.int64(1), "at": {}, 3: pd.NA}}, paths={"m": "m"})[0] == {
-        "m": {"high": 1, "at": "map of 0", "3": None}
+        "m": {"high": 1, "at": "<map of 0>", "3": None}
     }
     large = {str(i): i for i in range(26)}
-    assert read({"m": large}, paths={"m": "m"})[0] == {"m": "map of 26"}
+    assert read({"m": large}, paths={"m": "m"})[0] == {"m": "<map of 26>"}
 
 
 def test_only_a_list_can_be_counted():
@@ -155,8 +182,8 @@ def test_groups_are_counted_as_text_the_way_json_writes_it():
         "true": 2,
         "1": 1,
         "1.0": 1,
-        "list of 1": 1,
-        "map of 1": 1,
+        "<list of 1>": 1,
+        "<map of 1>": 1,
         "red": 1,
     }
 
@@ -244,7 +271,7 @@ def test_the_rows_of_a_frame_are_counted_without_making_them(monkeypatch):
     monkeypatch.delattr(pd.DataFrame, "to_dict")
     assert read(frame, counts={"n": "[]"}, group_counts={"g": "[]"})[0] == {
         "n": 3,
-        "g": {"map of 1": 3},
+        "g": {"<map of 1>": 3},
     }
 
 

@@ -138,6 +138,69 @@ def test_a_value_that_cel_cannot_hold_is_a_guard_error_that_names_the_facet(valu
         holds("ctx.artifacts.a.x == 1", {X: value})
 
 
+LONG = "x" * 199 + "…"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "said"),
+    [
+        ("size(ctx.artifacts.a.x) > 0", "<list of 0>", "says only <list of 0>"),
+        ("ctx.artifacts.a.x.size() == 2", "<list of 2>", "says only <list of 2>"),
+        ("'a' in ctx.artifacts.a.x", ["<list of 2>"], "says only <list of 2>"),
+        ("ctx.artifacts.a.x.all(v, v != 'a')", ["<list of 2>", "b"], "says only <list of 2>"),
+        ("ctx.artifacts.a.x != ''", "<set of 0>", "says only <set of 0>"),
+        ("ctx.artifacts.a.x == '<list of 2>'", "<list of 2>", "says only <list of 2>"),
+        ("ctx.artifacts.a.x != null", "<UUID object>", "says only <UUID object>"),
+        ("ctx.artifacts.a.x.k != ''", {"k": "<list of 0>"}, "says only <list of 0>"),
+        ("ctx.artifacts.a.x[ctx.status.b] != ''", {"k": "<list of 0>"}, "says only"),
+        ("ctx.artifacts.a.x.contains('y')", LONG, "is cut at 200 characters"),
+        ("size(ctx.artifacts.a.x) > 200", LONG, "is cut at 200 characters"),
+        ("ctx.artifacts.a.x.endsWith('x')", LONG, "is cut at 200 characters"),
+        (f"ctx.artifacts.a.x == '{'x' * 201}'", LONG, "is cut at 200 characters"),
+        (f"ctx.artifacts.a.x in ['a', '{LONG}']", LONG, "is cut at 200 characters"),
+        ("ctx.artifacts.a.x == ctx.status.b", LONG, "is cut at 200 characters"),
+        ("['a'].exists(v, v == ctx.artifacts.a.x)", LONG, "is cut at 200 characters"),
+        ("ctx.artifacts.a.x == 'a'", ["a"], "is a list of 1, and is compared with a plain value"),
+        ("ctx.artifacts.a.x != 0", {"k": 1}, "is a map of 1, and is compared with a plain value"),
+        (
+            "!('low' in ctx.artifacts.a.x)",
+            {"high": 3, "(other)": 1},
+            "names the largest groups only",
+        ),
+        ("!has(ctx.artifacts.a.x.low)", {"high": 3, "(other)": 1}, "names the largest groups only"),
+    ],
+)
+def test_a_facet_that_holds_less_than_the_guard_asks_for_gives_no_answer(text, value, said):
+    with pytest.raises(GuardError) as caught:
+        holds(text, {X: value, ("status", "b"): "k"})
+    assert f"ctx.artifacts.a.x {said}" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "answer"),
+    [
+        ("ctx.artifacts.a.x == 'x' || ctx.artifacts.a.x != ''", LONG, True),
+        ("ctx.artifacts.a.x.startsWith('xx')", LONG, True),
+        ("ctx.artifacts.a.x in ['a', 'b']", LONG, False),
+        ("ctx.artifacts.a.x > 'w' && 'y' > ctx.artifacts.a.x", LONG, True),
+        ("ctx.artifacts.a.x != null", LONG, True),
+        ("'a' in ctx.artifacts.a.x", [LONG, "a"], True),
+        ("size(ctx.artifacts.a.x) == 2", {"k": "<list of 1>", "l": LONG}, True),
+        ("ctx.artifacts.a.x.n > 1", {"k": "<list of 1>", "n": 2}, True),
+        ("ctx.artifacts.a.x != null", {"k": 1}, True),
+        (
+            "'high' in ctx.artifacts.a.x && ctx.artifacts.a.x.high > 2",
+            {"high": 3, "(other)": 1},
+            True,
+        ),
+        ("has(ctx.artifacts.a.x.low)", {"high": 3}, False),
+        ("ctx.artifacts.a.x == 'list of 12'", "list of 12", True),
+    ],
+)
+def test_what_a_facet_does_hold_is_answered(text, value, answer):
+    assert holds(text, {X: value}) is answer
+
+
 def test_a_value_that_holds_itself_is_a_guard_error():
     value = []
     value.append(value)

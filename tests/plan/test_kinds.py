@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from planbench.plan.kinds import fit
+from planbench.plan.kinds import Misfit, fit
 from planbench.plan.model import ParamSpec
 
 WHEN = datetime(2026, 8, 6, 1, 2)  # noqa: DTZ001 - a plain one, as users have it
@@ -79,6 +79,26 @@ def test_a_value_or_its_text_becomes_the_declared_type(kind, value, found):
 def test_what_does_not_fit_is_an_error_that_names_the_type(kind, value):
     with pytest.raises(ValueError, match=f"must be an? {kind}, not "):
         fit(ParamSpec(type=kind), value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "fix"),
+    [
+        ("list", "a, b", "write it as [1, 2]"),
+        ("dict", "x", 'write it as {"a": 1}'),
+        ("date", "soon", "write it as 2026-08-06"),
+        ("bool", "maybe", "write it as true or false"),
+        ("int", "x", None),
+    ],
+)
+def test_what_does_not_fit_is_told_with_the_way_to_write_one(kind, value, fix):
+    with pytest.raises(Misfit) as refused:
+        fit(ParamSpec(type=kind), value)
+    assert refused.value.fix == fix
+    assert (
+        fix is None
+        or fit(ParamSpec(type=kind), fix.removeprefix("write it as ").split(" or ")[0]) is not None
+    )
 
 
 def test_choices_are_of_the_declared_type():

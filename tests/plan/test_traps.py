@@ -51,6 +51,53 @@ def test_what_the_author_meant_is_read_and_the_mended_line_is_given(line, value,
     assert document.mark(("last",)) == Mark(3, 7)
 
 
+@pytest.mark.parametrize(
+    ("written", "column", "mended"),
+    [
+        ("q: {{artifacts.rows}}", 4, 'q: "{artifacts.rows}"'),
+        ("q: {{ artifacts.rows }}", 4, 'q: "{artifacts.rows}"'),
+        ("q: {{{artifacts.rows}}}", 4, 'q: "{artifacts.rows}"'),
+        ('q: {"{artifacts.rows}"}', 4, 'q: "{artifacts.rows}"'),
+        ("q: {'{artifacts.rows}': }", 4, 'q: "{artifacts.rows}"'),
+        ("q: {? {artifacts.rows}}", 4, 'q: "{artifacts.rows}"'),
+        ("q: &a {{artifacts.rows}}", 7, 'q: &a "{artifacts.rows}"'),
+        ("q: &a {artifacts.rows}", 7, 'q: &a "{artifacts.rows}"'),
+        ("q:\n  {artifacts.rows}:", 3, '"{artifacts.rows}"'),
+        ("q:\n  '{artifacts.rows}':", 3, '"{artifacts.rows}"'),
+        ("q:\n  ? {artifacts.rows}", 3, '"{artifacts.rows}"'),
+    ],
+)
+def test_a_placeholder_that_is_a_key_without_a_value_is_meant_as_the_value(written, column, mended):
+    value, found = shown(f"first: 1\n{written}\nlast: 2\n")
+
+    assert value == {"first": 1, "q": "{artifacts.rows}", "last": 2}
+    line = 2 + written.count("\n")
+    assert found == [("unquoted_placeholder", line, column, mended)]
+    again, left = shown(
+        "\n".join(["first: 1", *written.split("\n")[:-1], f"  {mended}", "last: 2"])
+    )
+    if "\n" in written:
+        assert (again, left) == (value, [])
+
+
+def test_the_mended_line_of_doubled_braces_has_single_ones():
+    for line in ("k: {{item.name}}_x", "k: {{item.name}} and {{ item.id }}", "k: {{item.name}}: x"):
+        fix = read_document(line).problems[0].fix
+
+        assert "{{" not in fix
+        assert read_document(fix).problems == []
+
+
+@pytest.mark.parametrize("text", ["q: {{word}}", "q: {{a: }: }", "q: {? {word} : 1}"])
+def test_a_map_that_is_a_key_is_told_as_an_unquoted_placeholder(text):
+    assert [code for code, *_ in shown(text)[1]] == ["unquoted_placeholder"]
+
+
+@pytest.mark.parametrize("value", ["null", "1", "[]"])
+def test_a_placeholder_is_a_key_where_it_has_a_value(value):
+    assert shown(f'q: {{"{{artifacts.rows}}": {value}}}')[1] == []
+
+
 def test_the_mended_line_reads_without_a_problem():
     for line in (
         "k: {item.name}_x",

@@ -64,6 +64,19 @@ def test_a_guard_that_cannot_be_evaluated_skips_its_node_and_says_why(lab, value
     assert lab.calls == [value, "after"]
 
 
+@pytest.mark.parametrize("value", [[], [1, 2], "x" * 201])
+@pytest.mark.parametrize("when", ["size({}) > 0", "size({}) == 2", "{}.contains('<')"])
+def test_a_guard_has_no_answer_from_the_description_of_a_value(lab, value, when):
+    when = when.format("ctx.artifacts.a.f")
+    run = lab.run(
+        lab.node("a", args={"value": {"f": value}}, facets={"paths": {"f": "f"}}),
+        lab.node("b", after="a", when=when),
+    )
+    assert run.state.nodes["b"].status == "skipped"
+    (reason,) = run.refs["b"].errors
+    assert reason.startswith(f"cannot be evaluated: guard {when!r}: ctx.artifacts.a.f ")
+
+
 def test_the_built_in_facets_of_a_plain_node_are_its_length_and_its_bytes(lab):
     a = lab.node("a", args={"value": ["x", "y", "z"]})
     guards = {
