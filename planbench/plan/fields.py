@@ -203,7 +203,7 @@ def _fix(path: Route, value: Any, details: list[dict[str, Any]]) -> str | None:
     if "string_type" in kinds and isinstance(value, str | int | float):
         text = json.dumps(str(value).lower() if isinstance(value, bool) else str(value))
         return text if isinstance(path[-1], int) else f"{name}: {text}"
-    if "string_type" in kinds and value == []:
+    if "string_type" in kinds and isinstance(value, list) and not value:
         return f'{name}: "[]"'
     if "list_type" in kinds and isinstance(value, str):
         return f"{name}: [{value[:80]}]"

@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from pydantic import BaseModel, ValidationError
 
-from planbench.errors import ConfigurationError, PlaceholderError, PlanInvalid
+from planbench.errors import ConfigurationError, LanguageError, PlaceholderError, PlanInvalid
 from planbench.plan.document import Document
 from planbench.plan.draft import draft, node_id_at, unwrapped
 from planbench.plan.fields import field_problems
 from planbench.plan.issues import ValidationIssue
-from planbench.plan.kinds import fit
+from planbench.plan.kinds import Misfit, fit
 from planbench.plan.model import PARAM, ExecutionPlan, ParamSpec, PlanNode
-from planbench.plan.placeholders import (
-    MAX_DEPTH,
-    Placeholder,
-    as_text,
-    fill,
-    scan,
-    substitute,
-)
+from planbench.plan.placeholders import MAX_DEPTH, Placeholder, as_text, scan
+from planbench.plan.plain import is_plain, plain
 from planbench.plan.source import shown
 from planbench.plan.structure import MAX_PROBLEMS, suggestion
+from planbench.plan.substitution import fill, joined_text, substitute
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -38,6 +33,8 @@ _TEMPLATES: Final = ("args", "store_as", "instruction")
 _DEEPEST: Final = MAX_DEPTH + 10
 _SHOWN: Final = 20
 _QUOTES: Final = re.compile(r"""\\.|["']""")
+_IN_GUARD: Final = re.compile(rf"\{{\{{params\.\w+\}}\}}|{PARAM.pattern}")
+_READ_IN_GUARD: Final = re.compile(r"\{(?:params|env)\.[A-Za-z_][A-Za-z0-9_]*\}")
 
 
 class ParameterProblem(NamedTuple):
@@ -124,9 +121,9 @@ def resolve(record: Mapping[str, Any], params: Mapping[str, Any]) -> Binding:
     values: dict[str, Any] = {}
     for name, value in params.items():
         if name in specs:
-            problems += _take(values, specs[name], name, value)
+            problems += _taken(values, name, value, ("params", name), specs[name])
         elif name in uses:
-            values[name] = value
+            problems += _taken(values, name, value, uses[name])
         elif not isinstance(block, dict) or name not in block:
             message = f"param {name!r} is given, and nothing in the plan reads it"
             near = suggestion(str(name), known)
@@ -165,10 +162,15 @@ def _issue(document: Document, problem: ParameterProblem) -> ValidationIssue:
         problem.code,
         problem.message,
         problem.path,
-        node_id=node_id_at(document.value, problem.path),
+        node_id=_node_id(document.value, problem.path),
         fix=problem.fix,
         at_key=problem.code == "unused_param",
     )
+
+
+def _node_id(root: Any, path: Route) -> str | None:
+    node = root["nodes"][path[1]] if path[:1] == ("nodes",) and len(path) > 1 else None
+    return node.id if isinstance(node, PlanNode) else node_id_at(root, path)
 
 
 def _declared(block: Any) -> tuple[dict[str, ParamSpec], list[ParameterProblem]]:
@@ -190,22 +192,45 @@ def _declared(block: Any) -> tuple[dict[str, ParamSpec], list[ParameterProblem]]
     return specs, problems
 
 
-def _take(values: dict[str, Any], spec: ParamSpec, name: str, value: Any) -> list[ParameterProblem]:
-    """Take a given value in when it fits what is declared."""
+def _taken(
+    values: dict[str, Any], name: str, value: Any, path: Route, spec: ParamSpec | None = None
+) -> list[ParameterProblem]:
+    """Take a given value in when it fits what is declared, and a plan can hold it."""
+    place = f"param {name!r}"
     try:
-        values[name] = fit(spec, value)
+        values[name] = _held(value, place) if spec is None else _fitting(spec, value, place)
     except ValueError as error:
-        return [ParameterProblem("bad_param", f"param {name!r} {error}", ("params", name))]
+        return [_unfit(error, place, path)]
     return []
 
 
 def _default(values: dict[str, Any], spec: ParamSpec, name: str) -> list[ParameterProblem]:
+    place = f"the default of param {name!r}"
+    path = ("params", name, "default")
     try:
-        values[name] = None if spec.default is None else fit(spec, spec.default)
+        values[name] = None if spec.default is None else _fitting(spec, spec.default, place)
     except ValueError as error:
-        message = f"the default of param {name!r} {error}"
-        return [ParameterProblem("bad_param", message, ("params", name, "default"))]
+        return [_unfit(error, place, path)]
     return []
+
+
+def _unfit(error: ValueError, place: str, path: Route) -> ParameterProblem:
+    if isinstance(error, LanguageError):  # it names the place within the value
+        return ParameterProblem("bad_param", error.message, path, error.hint)
+    fix = error.fix if isinstance(error, Misfit) else None
+    return ParameterProblem("bad_param", f"{place} {error}", path, fix)
+
+
+def _fitting(spec: ParamSpec, value: Any, place: str) -> Any:
+    """Give a value as the declared type and as a plan holds it; dates are read by their type."""
+    if isinstance(value, Mapping | list | tuple):
+        value = _held(value, place)
+    return _held(fit(spec, value), place)
+
+
+def _held(value: Any, place: str) -> Any:
+    """Give a value as a plan holds it, so that what is shown and recorded is what is called with."""
+    return value if is_plain(value) else plain(value, place, lambda _: None)
 
 
 def _put_in(
@@ -247,7 +272,7 @@ def _node(node: Any, values: dict[str, Any]) -> Any:
 
 
 def _filled(value: Any, values: dict[str, Any], depth: int = 0) -> Any:
-    """Put parameters into texts that are no templates, so that nothing is escaped."""
+    """Put parameters into texts that are no templates, so that no item or result is escaped."""
     if isinstance(value, str):
         return fill(value, values)
     if depth > _DEEPEST:
@@ -262,18 +287,24 @@ def _filled(value: Any, values: dict[str, Any], depth: int = 0) -> Any:
 def _guard(text: str, values: dict[str, Any]) -> str:
     """Put parameters into a guard; inside a quoted text they stay text, whatever they hold."""
     quotes = _Quotes(text)
+    pieces: list[tuple[bool, str]] = []
+    end = 0
+    for match in _IN_GUARD.finditer(text):
+        if match[1] in values:  # None in double braces, which read nothing
+            pieces.append((True, text[end : match.start()]))
+            pieces.append((False, _in_guard(values[match[1]], quotes.open_at(match.start()))))
+            end = match.end()
+    pieces.append((True, text[end:]))
+    # to CEL it is the same text, and to nobody a placeholder
+    return joined_text(pieces, _READ_IN_GUARD, lambda found: f"\\u007b{found[1:]}")
 
-    def put(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            return match.group()
-        written = as_text(values[match[1]])
-        quote = quotes.open_at(match.start())
-        if quote is None:
-            return written
-        inside = json.dumps(written, ensure_ascii=False)[1:-1]
-        return inside if quote == '"' else inside.replace('\\"', '"').replace("'", "\\'")
 
-    return PARAM.sub(put, text)
+def _in_guard(value: Any, quote: str | None) -> str:
+    written = as_text(value)
+    if quote is None:
+        return written
+    inside = json.dumps(written, ensure_ascii=False)[1:-1]
+    return inside if quote == '"' else inside.replace('\\"', '"').replace("'", "\\'")
 
 
 class _Quotes:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from planbench.errors import PlanInvalid
 from planbench.plan.issues import ValidationIssue
 from planbench.plan.model import ExecutionPlan, PlanNode
-from planbench.plan.records import MISSING, changed, path_text, record, same, value_at
+from planbench.plan.records import MISSING, changed, path_text, record, same, unsaid, value_at
 from planbench.plan.rename import renamed_node
 from planbench.plan.source import shown
 
@@ -51,7 +51,8 @@ class _Conflicts:
         for change in changes:
             try:
                 fits = self._fits(model, change, node_id)
-                found = changed(found, change, change.path) if fits else found
+                if fits:
+                    found = unsaid(model, changed(found, change, change.path), change.path)
             except (LookupError, TypeError):
                 self.add(f"{path_text(change.path)}: there is nothing to put it into", node_id)
         return found

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import re
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import orjson
-
 from planbench.errors import PlaceholderError
+from planbench.plan.script_values import written as in_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MAX_DEPTH: Final = 100
 _LONGEST_NUMBER: Final = 18
@@ -24,7 +24,6 @@ _LONGEST_NUMBER: Final = 18
 _NODE = r"[A-Za-z][A-Za-z0-9_\-]*"
 _FIELDS = r"(?:\.[A-Za-z0-9_\-]++)*+"  # nothing is given back, so a long one takes no memory
 _ALMOST: Final = re.compile(r"\{(?:params|nodes|artifacts|env)\.[^{}]*\}")
-_EMBEDDED: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 _NO_ITEMS: Final = ""  # no alias is empty: it marks a node that has no items
 _ITEM_NAMES: Final = ("item", "index")
 
@@ -76,14 +75,16 @@ def _body(alias: str | None) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _pattern(alias: str | None) -> re.Pattern[str]:
+def pattern(alias: str | None) -> re.Pattern[str]:
+    """Give what finds placeholders, and as ``quoted`` those in double braces."""
     body = _body(alias)
     quoted = re.sub(r"\?P<\w+>", "?:", body)
     return re.compile(rf"(?P<quoted>\{{\{{(?:{quoted})\}}\}})|\{{(?:{body})\}}")
 
 
 @functools.lru_cache(maxsize=256)
-def _bare(alias: str | None) -> re.Pattern[str]:
+def bare(alias: str | None) -> re.Pattern[str]:
+    """Give what finds placeholders, also inside of double braces."""
     return re.compile(rf"\{{(?:{_body(alias)})\}}")
 
 
@@ -94,7 +95,7 @@ def scan(text: str, alias: str | None = None) -> list[str | Placeholder]:
     pieces: list[str | Placeholder] = []
     literal: list[str] = []
     end = 0
-    for match in _pattern(alias).finditer(text):
+    for match in pattern(alias).finditer(text):
         literal.append(text[end : match.start()])
         end = match.end()
         family = match.lastgroup or ""
@@ -154,11 +155,18 @@ def references(
                     yield path, piece
 
 
+def holds(text: str, family: str) -> bool:
+    """Whether a text has a placeholder of a family; one that is written in double braces is none."""
+    return f"{{{family}." in text and any(
+        isinstance(piece, Placeholder) and piece.family == family for piece in scan(text)
+    )
+
+
 def near_misses(text: str, alias: str | None = None) -> list[str]:
     """Give braces that start like a placeholder and are none, such as ``{artifacts.x.rows}``."""
     if "{" not in text:
         return []
-    rest = _pattern(alias).sub("", text)
+    rest = pattern(alias).sub("", text)
     return _ALMOST.findall(rest)
 
 
@@ -166,7 +174,7 @@ def escape(text: str, alias: str | None = None) -> str:
     """Write a text so that resolving it gives the text back, whatever it holds."""
     if "{" not in text:
         return text
-    return _bare(alias).sub(lambda match: "{" + match.group() + "}", text)
+    return bare(alias).sub(lambda match: "{" + match.group() + "}", text)
 
 
 def as_text(value: Any) -> str:
@@ -174,107 +182,14 @@ def as_text(value: Any) -> str:
 
     Raises PlaceholderError for a value that cannot be written, being nested too deep.
     """
-    if isinstance(value, str):
-        return value if type(value) is str else str.__str__(value)
     try:
-        text = orjson.dumps(value, option=_EMBEDDED).decode()
-    except TypeError:  # what JSON cannot hold is written as Python writes it
-        try:
-            return str(value)
-        except RecursionError:
-            msg = f"a {type(value).__name__} cannot be written into a text: it is nested too deep"
-            raise PlaceholderError(msg) from None
-    written: str = orjson.loads(text) if text.startswith('"') else text
-    return written
-
-
-def substitute(value: Any, params: Mapping[str, Any], alias: str | None = None) -> Any:
-    """Put parameters into a value; what a parameter holds never becomes a placeholder.
-
-    Raises PlaceholderError on a value nested deeper than 100 levels.
-    """
-    return _substitute(value, params, alias, 0)
-
-
-def _substitute(value: Any, params: Mapping[str, Any], alias: str | None, depth: int) -> Any:
-    if isinstance(value, str):
-        return _substitute_text(value, params, alias)
-    if depth > MAX_DEPTH:
-        msg = f"nested deeper than {MAX_DEPTH} levels"
-        raise PlaceholderError(msg)
-    if isinstance(value, dict):
-        return {k: _substitute(v, params, alias, depth + 1) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_substitute(v, params, alias, depth + 1) for v in value]
-    return value
-
-
-def fill(text: str, params: Mapping[str, Any]) -> Any:
-    """Put parameters into a text that is no template, as a name or a guard: nothing is escaped."""
-    if "{params." not in text:
-        return text
-    pieces = _pieces(text, params, None)
-    if len(pieces) == 1 and not pieces[0][0]:
-        return pieces[0][1]
-    return "".join(piece if written else as_text(piece) for written, piece in pieces)
-
-
-def _substitute_text(text: str, params: Mapping[str, Any], alias: str | None) -> Any:
-    if "{params." not in text:
-        return text
-    pieces = _pieces(text, params, alias)
-    if len(pieces) == 1 and not pieces[0][0]:
-        return _escaped(pieces[0][1], alias, 0)
-    return _join([(w, piece if w else as_text(piece)) for w, piece in pieces], alias)
-
-
-def _pieces(text: str, params: Mapping[str, Any], alias: str | None) -> list[tuple[bool, Any]]:
-    """Split a text into what is written and the parameters that have a value."""
-    pieces: list[tuple[bool, Any]] = []
-    end = 0
-    for match in _pattern(alias).finditer(text):
-        if match.lastgroup == "params" and match["params"] in params:
-            if match.start() > end:
-                pieces.append((True, text[end : match.start()]))
-            pieces.append((False, params[match["params"]]))
-            end = match.end()
-    if end < len(text):
-        pieces.append((True, text[end:]))
-    return pieces
-
-
-def _join(pieces: list[tuple[bool, str]], alias: str | None) -> str:
-    """Join written and given text; what only looks like a placeholder since it was joined is escaped."""
-    joined = "".join(text for _, text in pieces)
-    if "{" not in joined:
-        return joined
-    written: list[tuple[int, int]] = []
-    at = 0
-    for is_written, text in pieces:
-        if is_written:
-            written.append((at, at + len(text)))
-        at += len(text)
-
-    def keep(match: re.Match[str]) -> str:
-        first, last = match.span()
-        if any(start <= first and last <= stop for start, stop in written):
-            return match.group()
-        return "{" + match.group() + "}"
-
-    return _bare(alias).sub(keep, joined)
-
-
-def _escaped(value: Any, alias: str | None, depth: int) -> Any:
-    if isinstance(value, str):
-        return escape(value, alias)
-    if depth > MAX_DEPTH:
-        msg = f"nested deeper than {MAX_DEPTH} levels"
-        raise PlaceholderError(msg)
-    if isinstance(value, dict):
-        return {key: _escaped(item, alias, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_escaped(item, alias, depth + 1) for item in value]
-    return value
+        return in_text(value)
+    except RecursionError:
+        msg = f"a {type(value).__name__} cannot be written into a text: it is nested too deep"
+        raise PlaceholderError(msg) from None
+    except ValueError as error:  # an integer of thousands of digits
+        msg = f"a value cannot be written into a text: {error}"
+        raise PlaceholderError(msg) from None
 
 
 class Template:
@@ -305,10 +220,9 @@ def _compile(value: Any, alias: str | None, depth: int) -> Callable[[Scope], Any
             return _compile_text(_literal_items(value), value)
         return _compile_text(scan(value, alias), value)
     if isinstance(value, dict):
-        return _compile_map({k: _compile(v, alias, depth + 1) for k, v in value.items()})
+        return _compile_map(value, alias, depth)
     if isinstance(value, list | tuple):
-        parts = [_compile(v, alias, depth + 1) for v in value]
-        return lambda scope: [part(scope) for part in parts]
+        return _compile_list(value, alias, depth)
     return lambda _scope: value
 
 
@@ -325,12 +239,51 @@ def _literal_items(text: str) -> list[str | Placeholder]:
     return pieces
 
 
-def _compile_map(parts: dict[str, Callable[[Scope], Any]]) -> Callable[[Scope], Any]:
+def _compile_map(value: Mapping[str, Any], alias: str | None, depth: int) -> Callable[[Scope], Any]:
+    """Compile a map so that what is no placeholder is copied with the map, and not made each time."""
+    fixed: dict[str, Any] = dict.fromkeys(value)
+    parts = []
+    for key, item in value.items():
+        if item is None or (isinstance(item, str | int | float) and not _moves(item)):
+            fixed[key] = item
+        else:
+            parts.append((key, _compile(item, alias, depth + 1)))
     if len(parts) == 1:
-        ((key, part),) = parts.items()
-        return lambda scope: {key: part(scope)}
-    pairs = tuple(parts.items())
-    return lambda scope: {key: part(scope) for key, part in pairs}
+        ((one, only),) = parts
+        if len(fixed) == 1:
+            return lambda scope: {one: only(scope)}
+
+        def resolve_one(scope: Scope) -> dict[str, Any]:
+            made = fixed.copy()
+            made[one] = only(scope)
+            return made
+
+        return resolve_one
+
+    def resolve(scope: Scope) -> dict[str, Any]:
+        made = fixed.copy()
+        for key, part in parts:
+            made[key] = part(scope)
+        return made
+
+    return resolve
+
+
+def _moves(value: Any) -> bool:
+    return isinstance(value, str) and "{" in value
+
+
+def _compile_list(value: Sequence[Any], alias: str | None, depth: int) -> Callable[[Scope], Any]:
+    parts = [_compile(item, alias, depth + 1) for item in value]
+    found = [scan(item) if isinstance(item, str) else [] for item in value]
+    names = [
+        one[0].name
+        for one in found
+        if len(one) == 1 and isinstance(one[0], Placeholder) and one[0].family == "artifacts"
+    ]
+    if len(names) == len(parts):  # results and nothing else, as of a node that joins others
+        return lambda scope: list(map(scope.artifact, names))
+    return lambda scope: [part(scope) for part in parts]
 
 
 def _compile_text(pieces: list[str | Placeholder], written: str) -> Callable[[Scope], Any]:
@@ -354,8 +307,8 @@ def _compile_placeholder(piece: Placeholder) -> Callable[[Scope], Any]:
     families: dict[str, Callable[[Scope], Any]] = {
         "artifacts": lambda scope: scope.artifact(name),
         "nodes": lambda scope: scope.ref(name),
-        "index": lambda scope: scope.index,
-        "item": lambda scope: scope.item,
+        "index": attrgetter("index"),
+        "item": attrgetter("item"),
         "env": lambda scope: _secret(scope, name),
         "params": lambda _scope: _unbound(piece),
     }

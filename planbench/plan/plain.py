@@ -4,18 +4,74 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, Final
+from itertools import chain
+from typing import Any, Final
 
 from planbench.errors import LanguageError
 from planbench.plan.placeholders import MAX_DEPTH
 from planbench.plan.shapes import a, describe, is_frame, is_series
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 _MAX_BITS: Final = 13_000  # as many digits as Python and every reader take
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is one that text could give, as nearly every one is; False may be wrong.
+
+    Nothing is said of where another one stands, which makes this cheap.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        kinds = set(map(type, level))
+        below: list[Any] = []
+        for kind in kinds:
+            values: list[Any] = (
+                level if len(kinds) == 1 else [one for one in level if type(one) is kind]
+            )
+            check = _CHECKS.get(kind)
+            if check is None or not check(values):
+                return False
+            if kind is dict:
+                below += chain.from_iterable(map(dict.values, values))
+            elif kind is list:
+                below += chain.from_iterable(values)
+        if not below:
+            return True
+        level = below
+    return False
+
+
+def _are_maps_plain(maps: list[Any]) -> bool:
+    keys = list(chain.from_iterable(maps))
+    return _are_apart(maps) and set(map(type, keys)) <= {str} and _are_texts_plain(keys)
+
+
+def _are_apart(values: list[Any]) -> bool:
+    """Whether none stands there twice: one that does may hold more than anybody can read."""
+    return len(set(map(id, values))) == len(values)
+
+
+def _are_integers_plain(values: list[int]) -> bool:
+    return max(values).bit_length() <= _MAX_BITS and min(values).bit_length() <= _MAX_BITS
+
+
+def _are_texts_plain(texts: list[str]) -> bool:
+    return all(map(str.isascii, texts)) or not any(map(_SURROGATE.search, texts))
+
+
+_CHECKS: Final[dict[type, Callable[[list[Any]], bool]]] = {
+    dict: _are_maps_plain,
+    list: _are_apart,
+    str: _are_texts_plain,
+    int: _are_integers_plain,
+    float: lambda values: all(map(math.isfinite, values)),
+    bool: lambda _: True,
+    type(None): lambda _: True,
+}
 
 
 def plain(value: Any, place: str, special: Callable[[Any], str | None], depth: int = 0) -> Any:

@@ -209,6 +209,27 @@ def changed(value: Any, change: FieldChange, path: Route) -> Any:
     return found
 
 
+def unsaid(model: PlanModel, made: dict[str, Any], path: Route) -> dict[str, Any]:
+    """Give the record of a changed model without what its change made a default again.
+
+    A plan whose author never wrote the field is written without it.
+    """
+    first, rest = path[0], path[1:]
+    named = ((field.alias or name, name, field) for name, field in type(model).model_fields.items())
+    name, field = next(
+        ((name, field) for alias, name, field in named if alias == first), ("", None)
+    )
+    if field is None or isinstance(model, ParamSpec) or first not in made:
+        return made
+    held = getattr(model, name)
+    value = made[str(first)]
+    if rest and isinstance(held, PlanModel) and type(value) is dict:
+        value = unsaid(held, value, rest)
+    if same(value, plain(field.get_default(call_default_factory=True))):
+        return {key: inner for key, inner in made.items() if key != first}
+    return {**made, str(first): value}
+
+
 def path_text(path: Route) -> str:
     """Write the path of a field as ``args.filters[2].op``."""
     text = ""

@@ -19,12 +19,47 @@ def text(*parts: Any) -> str:
 
 
 def written(part: Any) -> str:
-    """Write one value as text."""
+    """Write one value as text: what JSON does not have as what comes nearest to it."""
     if isinstance(part, str):
-        return part
-    if hasattr(part, "isoformat"):
-        return str(part.isoformat())
-    return json.dumps(part, default=str, ensure_ascii=False, separators=(",", ":"))
+        return str.__str__(part)
+    try:
+        made = dumped(part)
+    except (TypeError, ValueError):  # a key that is no text, NaN
+        made = dumped(as_json(part))
+    return str(json.loads(made)) if made.startswith('"') else made
+
+
+def dumped(value: Any) -> str:
+    """Write a value as JSON; raises ValueError for what is no number, TypeError for an odd key."""
+    return json.dumps(
+        value, default=told, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+
+
+def as_json(value: Any) -> Any:
+    """Give a value in maps, lists and scalars of JSON."""
+    if isinstance(value, dict):
+        return {written(key): as_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(inner) for inner in value]
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    return value if value is None or isinstance(value, str | int) else as_json(told(value))
+
+
+def told(value: Any) -> Any:
+    """Give a value that JSON does not have as one that it has: dates and others as text."""
+    if hasattr(value, "isoformat") and not isinstance(value, type):
+        return value.isoformat()
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        single = value.tolist()
+        is_other = value.dtype.kind not in "mM" and type(single) is not type(value)
+        return single if is_other else str(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=lambda one: (type(one).__name__, written(one)))
+    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+        return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return value.value if hasattr(type(value), "__members__") else str(value)
 
 
 def field(item: Any, path: str) -> Any:

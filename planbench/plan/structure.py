@@ -10,7 +10,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench.plan.graph import cycles
-from planbench.plan.placeholders import MAX_DEPTH, Placeholder, near_misses, references, scan, walk
+from planbench.plan.placeholders import (
+    MAX_DEPTH,
+    Placeholder,
+    holds,
+    near_misses,
+    references,
+    scan,
+    walk,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
 
 ITEM_FAMILIES: Final = ("item", "index")
 _NOT_IN_KEYS: Final = ("artifacts", "nodes")
-_PARAMETER: Final = "{params."
 _DIGITS: Final = re.compile(r"[0-9]+")
 _MAX_INDEX_DIGITS: Final = 6  # a fan-out has at most 100,000 items
 _MAX_SUGGESTIONS: Final = 50
@@ -154,7 +161,7 @@ def _dependency_problems(
                 yield StructureProblem(
                     "duplicate_dependency", text, node.id, where, position=position
                 )
-            elif need not in first and _PARAMETER not in need:
+            elif need not in first and not holds(need, "params"):
                 yield StructureProblem(
                     "unknown_dependency",
                     f"depends_on names {need!r}, and no node has that id",

@@ -162,7 +162,7 @@ def _facet(value: Any) -> tuple[str | None, str]:
 
 def _no_facet(name: str, value: Any) -> FieldProblem:
     message = f"facets.{name} cannot be read: {_FACET}, not {shown(value)}"
-    fix = f'{name}: "[]"' if value == [] else None
+    fix = f'{name}: "[]"' if isinstance(value, list) and not value else None
     return FieldProblem("bad_field", message, ("facets", name), fix)
 
 
@@ -245,7 +245,7 @@ def _short_facets(facets: dict[str, Any]) -> dict[str, Any]:
     if not flat:
         return facets
     found = LongForm({}, {}, [])
-    said = {key: value for key, value in facets.items() if value != {}}
+    said = {key: value for key, value in facets.items() if not isinstance(value, dict) or value}
     return short if _long_facets(short, flat, found) == said and not found.problems else facets
 
 

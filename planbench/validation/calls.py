@@ -6,7 +6,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from planbench.plan.placeholders import Placeholder, mentions, references, scan
+from planbench.plan.placeholders import Placeholder, holds, mentions, references, scan
 from planbench.plan.structure import ITEM_FAMILIES, alias_of
 from planbench.tools import is_allowed
 from planbench.validation.shape import Shape
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from planbench.tools import ArgumentProblem, Tool
     from planbench.validation.host import Host
 
-PARAMETER: Final = "{params."
 _SECRET: Final = "{env."  # noqa: S105 - how a placeholder starts, no secret
 _WILD: Final = re.compile(r"[*?\[]")
 _SHOWN: Final = 10
@@ -44,7 +43,7 @@ class Calls:
             lost = self._made.left_out.get(position, set())
             if node.type == "delegate":
                 yield from self._delegate(position, node)
-            elif node.tool and PARAMETER not in node.tool:
+            elif node.tool and not holds(node.tool, "params"):
                 yield from self._call(position, node, check_args="args" not in lost)
             if "args" not in lost:
                 yield from self._secrets(position, node)
@@ -128,7 +127,7 @@ class Calls:
 
     def _delegate(self, position: int, node: PlanNode) -> Iterator[ValidationIssue]:
         for i, name in enumerate(node.tools or ()):
-            if PARAMETER in name:
+            if holds(name, "params"):
                 continue
             where = ("tools", i)
             matching = [known for known in self._all_names() if is_allowed(known, [name])]
@@ -161,7 +160,7 @@ class Calls:
     def _secrets(self, position: int, node: PlanNode) -> Iterator[ValidationIssue]:
         for field in ("store_as", "when", "instruction"):
             text = getattr(node, field)
-            if isinstance(text, str) and _SECRET in text:
+            if isinstance(text, str) and holds(text, "env"):
                 message = f"{field} holds a secret, and secrets stand in args only"
                 yield self._issue("env_not_allowed", message, position, (field,))
         if not mentions(node.args, _SECRET):

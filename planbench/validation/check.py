@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from planbench.errors import PlanInvalid
 from planbench.plan.collector import paused_collector
 from planbench.plan.document import in_order
 from planbench.plan.draft import Draft, draft, draft_of
-from planbench.plan.model import ExecutionPlan
+from planbench.plan.model import ExecutionPlan, PlanNode
 from planbench.plan.parameters import bind_document
 from planbench.validation.calls import Calls
 from planbench.validation.conditions import guard_issues
 from planbench.validation.given import built, document_of
 from planbench.validation.host import Host
 from planbench.validation.outputs import Outputs
+from planbench.validation.record import args_issues
 from planbench.validation.report import ValidationReport
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from planbench.plan.document import Limits
@@ -51,9 +53,10 @@ def check_plan(
         return ValidationReport(ok=False, issues=error.issues)
     with paused_collector():
         made, issues = _made(source, params, limits)
-        issues = in_order([*issues, *made.issues, *_host_issues(made, host)])
+        unfit = args_issues(made) if _holds_models(source) else []
+        issues = in_order([*issues, *made.issues, *unfit, *_host_issues(made, host)])
         return ValidationReport(
-            plan=made.plan,
+            plan=None if unfit else made.plan,
             ok=all(issue.severity != "error" for issue in issues),
             issues=issues,
             inferred=made.inferred,
@@ -81,6 +84,14 @@ def _made(
     if params is not None:
         document, issues = bind_document(document, params)
     return draft(document), issues
+
+
+def _holds_models(source: Any) -> bool:
+    """Whether nodes were made by a program, which may hold what no text could give."""
+    if isinstance(source, ExecutionPlan):
+        return True
+    nodes = source.get("nodes") if isinstance(source, Mapping) else None
+    return isinstance(nodes, list | tuple) and any(isinstance(node, PlanNode) for node in nodes)
 
 
 def _host_issues(made: Draft, host: Host) -> list[ValidationIssue]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planbench.plan.document import Document, read_document
+from planbench.plan.document import Document, Limits, read_document
 from planbench.plan.model import ExecutionPlan
 from planbench.plan.parameters import record_of
+from planbench.validation.record import record_document
 from planbench.validation.text import read_text
 
 if TYPE_CHECKING:
@@ -30,12 +31,13 @@ def built(source: Any) -> Any:
     return build() if callable(build) else source
 
 
-def document_of(source: Any) -> Document:
+def document_of(source: Any, limits: Limits | None = None) -> Document:
     """Give the document of a text, a file, a plan, or a record; raises PlanLoadError for no file."""
+    limits = Limits() if limits is None else limits
     if isinstance(source, str):
-        return read_document(source)
+        return read_document(source, limits)
     if isinstance(source, Path):
-        return read_document(read_text(source))
+        return read_document(read_text(source, limits), limits)
     if isinstance(source, ExecutionPlan):
         return Document(record_of(source))
-    return Document(dict(source) if isinstance(source, Mapping) else source)
+    return record_document(source) if isinstance(source, Mapping) else Document(source)

@@ -57,8 +57,13 @@ def secrets_of(env: Any) -> Mapping[str, Collection[str]] | None:
             f"env says which tools may receive which secret, and is a map, not {shown(env)}",
             hint='write: env={"GITHUB_TOKEN": ["github_*"]}',
         )
-    for tools in env.values():
-        patterns_of(() if tools is None else tools)
+    for name, tools in env.items():
+        if tools is None:
+            raise ConfigurationError(
+                f"env names no tool that may receive {name!r}, and None would mean every one",
+                hint=f'name the tools: env={{{str(name)!r}: ["github_*"]}}, or [] for none',
+            )
+        patterns_of(tools)
     return env
 
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from planbench.errors import PathError
 from planbench.plan.paths import compile_path
-from planbench.plan.placeholders import mentions, references
+from planbench.plan.placeholders import holds, mentions, references
 from planbench.plan.structure import alias_of, source_of, suggestion
-from planbench.validation.calls import PARAMETER
 from planbench.validation.shape import EACH, UNKNOWN, Shape
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ class Outputs:
 
     def _compiled(self, text: str) -> Path | _Found | None:
         """Compile a path; None for one that holds a parameter without a value yet."""
-        if PARAMETER in text:
+        if holds(text, "params"):
             return None
         try:
             return compile_path(text)

@@ -17,8 +17,8 @@ from planbench.plan.guards import compile_guard
 from planbench.plan.model import FacetSpec
 from planbench.plan.paths import compile_path
 from planbench.plan.placeholders import Scope, Template
-from planbench.plan.substitution import substitute
 from planbench.plan.short_guards import lengthened, names_of, shortened
+from planbench.plan.substitution import substitute
 from planbench.plan.sugar import long_source, short_source
 
 CORPUS = json.loads(Path(__file__).with_name("corpus.json").read_text(encoding="utf-8"))

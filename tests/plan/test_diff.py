@@ -401,3 +401,41 @@ def test_a_plan_whose_nodes_got_other_ids_differs_in_nothing_else(data, plans):
 def test_what_is_no_plan_is_not_compared():
     with pytest.raises(ConfigurationError, match="1 is none"):
         diff_plans(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("full", "bare"),
+    [
+        ({"provenance": {"objective": "o", "model": "m"}}, {}),
+        ({"metadata": {"max_parallel_tasks": 3}}, {}),
+        ({"requires": {"t": {"module": "m"}}}, {}),
+        ({"params": {"q": {"type": "int"}}}, {}),
+    ],
+)
+def test_a_field_of_the_plan_that_is_a_default_again_is_written_as_in_the_target(full, bare):
+    first = {"id": "a", "args": {"x": "{params.q}"}} if "params" in full else {"id": "a"}
+    one, two = plan(first, **full), plan({"id": "a"}, **bare)
+
+    assert diff_plans(one, two).apply(one).to_yaml() == two.to_yaml()
+    assert diff_plans(two, one).apply(two).to_yaml() == one.to_yaml()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"facets": {"counts": {"n": "x[]"}}},
+        {"for_each": {"source": "{artifacts.l}", "select": "k[]", "as": "one"}},
+        {"retry": {"max_attempts": 2}},
+        {"args": {"x": 1}},
+        {"timeout": 3, "description": "d", "when": "true", "cache": True},
+    ],
+)
+def test_a_field_of_a_node_that_is_a_default_again_is_written_as_in_the_target(fields):
+    rest = {}
+    if "for_each" in fields:
+        rest = {"for_each": {"source": "{artifacts.l}"}, "depends_on": ["l"]}
+        fields = {**fields, "depends_on": ["l"], "store_as": "a.{index}"}
+    one, two = plan({"id": "l"}, {"id": "a", **fields}), plan({"id": "l"}, {"id": "a", **rest})
+
+    assert diff_plans(one, two).apply(one).to_yaml() == two.to_yaml()
+    assert diff_plans(two, one).apply(two).to_dict() == one.to_dict()

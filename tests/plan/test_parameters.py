@@ -1,5 +1,9 @@
+import datetime as dt
 import re
+from collections import OrderedDict
+from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -8,6 +12,7 @@ from hypothesis import strategies as st
 from planbench.errors import ConfigurationError, PlanInvalid
 from planbench.plan.document import read_document
 from planbench.plan.draft import draft
+from planbench.plan.guards import compile_guard
 from planbench.plan.model import ExecutionPlan, PlanNode
 from planbench.plan.parameters import bind, bind_document, wanted
 from planbench.plan.placeholders import Scope, Template
@@ -90,13 +95,157 @@ def test_a_plan_that_is_a_model_stays_one_and_declares_nothing_any_more():
     )
 
 
-def test_a_frame_goes_through_a_plan_as_the_object_that_it_is():
-    frame = pd.DataFrame({"a": [1]})
-    made = plan(PlanNode(id="a", tool="t", args={"x": "{params.f}", "y": frame}))
+NO_JSON = [
+    dt.date(2024, 1, 1),
+    pd.Timestamp("2024-01-01"),
+    {1, 2},
+    b"x",
+    Decimal("1.1"),
+    float("nan"),
+    float("inf"),
+    "\ud83d",
+    2**20_000,
+    {1: 2},
+    [{"k": {None: 1}}],
+    pd.DataFrame({"a": [1]}),
+    pd.Series([1]),
+    np.arange(3),
+    object(),
+]
 
-    done = bind(made, {"f": frame})
-    assert done.nodes[0].args["x"] is frame
-    assert done.nodes[0].args["y"] is frame
+
+@pytest.mark.parametrize("value", NO_JSON, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("kind", [None, "str", "int", "list", "dict"])
+def test_a_value_that_no_plan_could_hold_is_refused_by_the_name_of_its_parameter(value, kind):
+    for record in (
+        {"name": "p", "objective": "o {params.v}", "nodes": [{"id": "a", "tool": "t"}]},
+        {"name": "p", "objective": "o", "nodes": [{"id": "a", "args": {"x": "{params.v}"}}]},
+    ):
+        if kind is not None:
+            record["params"] = {"v": {"type": kind}}
+        if kind == "str" and isinstance(value, str):
+            value = [value]
+        (issue,) = refused(record, v=value)
+        assert issue[0] == "bad_param"
+        assert issue[1].startswith("param 'v'") or issue[1].startswith("a key of param 'v'")
+
+
+def test_a_value_that_is_refused_is_told_at_the_node_that_reads_it():
+    document, issues = bind_document(
+        read_document('name: p\nnodes:\n  - {id: a, args: {x: "{params.v}"}}\n'), {"v": {1}}
+    )
+
+    assert [(i.code, i.node_id, i.line) for i in issues] == [("bad_param", "a", 3)]
+    assert "give a list" in issues[0].fix
+    with pytest.raises(PlanInvalid) as caught:
+        bind(plan(PlanNode(id="b", tool="t", args={"x": "{params.v}"})), {"v": {1}})
+    assert [issue.node_id for issue in caught.value.issues] == ["b"]
+    assert document.value["nodes"][0]["args"] == {"x": "{params.v}"}
+
+
+@pytest.mark.parametrize(
+    ("value", "held"),
+    [
+        ((1, (2,)), [1, [2]]),
+        (np.int64(3), 3),
+        (np.str_("x"), "x"),
+        (OrderedDict(a=(1,)), {"a": [1]}),
+        ({"k": np.bool_(1)}, {"k": True}),
+        (2**70, 2**70),
+    ],
+)
+@pytest.mark.parametrize("declared", [False, True])
+def test_what_is_bound_is_what_the_text_of_the_plan_gives(value, held, declared):
+    made = plan(
+        PlanNode(id="a", tool="t", args={"x": "{params.v}"}),
+        params={"v": {"type": {int: "int", str: "str", list: "list", dict: "dict"}[type(held)]}}
+        if declared
+        else {},
+    )
+    done = bind(made, {"v": value})
+
+    assert repr(done.nodes[0].args["x"]) == repr(held)
+    assert draft(read_document(done.to_yaml())).plan == done
+
+
+def test_dates_are_text_where_the_parameter_is_declared_as_one():
+    record = {
+        "params": {
+            "d": {"type": "date"},
+            "m": {"type": "datetime", "default": dt.datetime(2024, 1, 1)},  # noqa: DTZ001 - as users have it
+        },
+        "nodes": [{"id": "a", "args": ["{params.d}", "{params.m}"]}],
+    }
+
+    assert bind(record, {"d": dt.date(2024, 1, 1)})["nodes"][0]["args"] == [
+        "2024-01-01",
+        "2024-01-01T00:00:00",
+    ]
+
+
+def test_a_default_that_no_plan_could_hold_is_told():
+    record = {"params": {"v": {"type": "dict", "default": {1: 2}}}, "name": "{params.v}"}
+
+    (issue,) = refused(record)
+    assert issue[:2] == (
+        "bad_param",
+        "the default of param 'v' has the key 1; the keys of a plan are text",
+    )
+
+
+HOSTILE = [
+    "{params.zz}",
+    "{params.v}",
+    "{{params.zz}}",
+    "a {params.zz} {env.HOME}",
+    "{{{params.v}}",
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_value_becomes_no_parameter_in_any_field_and_the_plan_needs_none(value):
+    text = """\
+name: p
+objective: "o {params.v}"
+nodes:
+  - id: a
+    tool: t
+    description: "{params.v}"
+    approve: "go {params.v}"
+    when: 'ctx.errors == 0 && "{params.v}" == "{params.v}"'
+    store_as: "k {params.v}"
+    args: {x: "{params.v}", y: "({params.v})"}
+"""
+    made = draft(bind_document(read_document(text), {"v": value})[0]).plan
+
+    assert wanted(made) == set()
+    assert bind(made, {}) == made
+    assert draft(read_document(made.to_yaml())).plan == made
+    assert Template(made.nodes[0].args).resolve(Scope(str, str)) == {"x": value, "y": f"({value})"}
+    assert Template(made.nodes[0].store_as).resolve(Scope(str, str)) == f"k {value}"
+    assert compile_guard(made.nodes[0].when).evaluate({("errors",): 0}) is True
+
+
+def test_a_parameter_that_is_only_made_by_joining_is_none():
+    record = {"objective": "{params.{params.v}} {{params.v}}", "nodes": [{"id": "{params.v}"}]}
+
+    assert bind(record, {"v": "zz"})["objective"] == "{{params.zz}} {{params.v}}"
+
+
+@pytest.mark.parametrize("value", ["{params.zz}", "{env.HOME} {params.v}", "{{params.v}}"])
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_in_a_guard_a_value_is_the_text_that_it_is_whatever_it_looks_like(value, quote):
+    guard = f"ctx.artifacts.b.k == {quote}{{params.v}}{quote}"
+    record = {"nodes": [{"id": "a", "when": guard}]}
+
+    when = bind(record, {"v": value})["nodes"][0]["when"]
+    assert compile_guard(when).evaluate({("artifacts", "b", "k"): value}) is True
+
+
+def test_double_braces_read_no_parameter_in_a_guard():
+    record = {"nodes": [{"id": "a", "when": '"{{params.v}}" == "{params.v}"'}]}
+
+    assert bind(record, {"v": "x"})["nodes"][0]["when"] == '"{{params.v}}" == "x"'
 
 
 def test_missing_parameters_are_told_with_what_the_plan_takes():

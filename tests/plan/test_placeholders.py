@@ -16,14 +16,14 @@ from planbench.plan.placeholders import (
     Template,
     as_text,
     escape,
-    fill,
+    holds,
     mentions,
     near_misses,
     references,
     scan,
-    substitute,
     walk,
 )
+from planbench.plan.substitution import fill, substitute
 
 ARTIFACTS = {"a": "text with {artifacts.b}", "b": "SECRET", "n": None, "z": 0, "e": "", "f": False}
 
@@ -76,6 +76,14 @@ def test_embedded_values_are_text_or_json():
         (np.array([1, 2]), "[1,2]"),
         (np.str_("x"), "x"),
         (enum.StrEnum("E", {"A": "word"}).A, "word"),
+        ({"b": 2**70, "t": True}, '{"b":1180591620717411303424,"t":true}'),
+        ([Decimal("1.10"), None], '["1.10",null]'),
+        ({"x": b"q"}, '{"x":"b\'q\'"}'),
+        ([{"b", "a"}, frozenset([2, 1])], '[["a","b"],[1,2]]'),
+        (["\ud83d", "é"], '["\ud83d","é"]'),
+        ([float("nan"), 2**70], "[null,1180591620717411303424]"),
+        ({date(2026, 8, 6): Decimal(1), (1, 2): 0}, '{"2026-08-06":"1","[1,2]":0}'),
+        ([datetime(2026, 8, 6), {1}], '["2026-08-06T00:00:00",[1]]'),  # noqa: DTZ001 - as above
     ],
 )
 def test_as_text_writes_strings_and_dates_as_they_are_and_the_rest_as_json(value, text):
@@ -92,6 +100,16 @@ def test_a_value_that_cannot_be_written_is_an_error_with_a_reason():
     finally:
         while deep:  # taken apart here, since the interpreter would recurse
             deep = deep.pop()
+
+
+def test_an_integer_of_too_many_digits_is_an_error_with_a_reason():
+    with pytest.raises(PlaceholderError, match="digits"):
+        as_text([2**20_000])
+
+
+def test_what_a_text_holds_of_a_family_is_told_without_what_is_in_double_braces():
+    assert holds("x {env.A}", "env")
+    assert not holds("x {{env.A}} {params.a}", "env")
 
 
 def test_doubled_braces_are_the_text_of_a_placeholder():
@@ -237,7 +255,8 @@ class TestSubstitute:
             resolve(substitute("{params.p}", {"p": "{rep}"}, "rep"), item=1, alias="rep") == "{rep}"
         )
 
-    def test_fill_escapes_nothing_since_nothing_is_resolved_later(self):
+    def test_fill_escapes_only_what_a_later_binding_would_read(self):
+        assert fill("{params.p}", {"p": ["{params.p}", "{item}"]}) == ["{{params.p}}", "{item}"]
         assert fill("about {params.p}", {"p": "{item}"}) == "about {item}"
         assert fill("{params.n}", {"n": 7}) == 7
         assert fill("{params.n} {params.m}", {"n": 7}) == "7 {params.m}"

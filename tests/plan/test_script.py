@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
+import datetime as dt
 import subprocess
 import sys
 
@@ -310,8 +311,8 @@ def test_tries_and_time_limits_are_those_of_the_plan():
 
     plan = load_plan(
         HEAD
-        + "nodes:\n  - {id: a, tool: slow, timeout: 0.01, args: {value: 1}, retry: {max_attempts: 3}}\n"
-        "  - {id: b, tool: slow, timeout: 0.01, args: {value: 2}}\n"
+        + "nodes:\n  - {id: a, tool: slow, timeout: 0.3, args: {value: 1}, retry: {max_attempts: 3}}\n"
+        "  - {id: b, tool: slow, timeout: 0.3, args: {value: 2}}\n"
     )
     run = ran(plan, tools={"slow": slow})
 
@@ -464,3 +465,20 @@ def runnable(draw):
 @given(plan=runnable())
 def test_a_script_ends_as_the_run_of_its_plan_does(plan):
     both(plan)
+
+
+def test_what_json_does_not_have_is_the_same_text_in_the_script_and_in_the_run():
+    def strange():
+        nan = float("nan")
+        return {"d": dt.date(2024, 1, 1), "n": nan, "s": {"b", "a"}, "i": 2**70, "k": {(1,): 1e16}}
+
+    plan = load_plan(
+        HEAD + "nodes:\n  - {id: a, tool: strange}\n"
+        "  - {id: b, tool: echo, depends_on: [a], args: {value: 'x {artifacts.a}'}}\n"
+    )
+    memory = WorkingMemory()
+    run_sync(plan, registry=[strange, echo], memory=memory)
+    run = ran(plan, tools={"strange": strange, "echo": echo})
+
+    assert run.stored["b"] == memory.get("b")
+    assert run.stored["b"].startswith('x {"d":"2024-01-01","n":null,"s":["a","b"],"i":11805')

@@ -215,3 +215,9 @@ def test_long_names_get_no_suggestion_where_that_would_take_long():
 
     assert names.near(f"{'ba' * 100}") is None
     assert Suggestions(["ab" * 110]).near("ab" * 109) is not None
+
+
+def test_a_dependency_in_double_braces_is_no_parameter_and_so_unknown():
+    assert structure_problems([node("a", "{params.x}")]) == []
+    (problem,) = structure_problems([node("a", "{{params.x}}")])
+    assert problem.code == "unknown_dependency"

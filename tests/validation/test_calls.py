@@ -1,4 +1,7 @@
+import pytest
+
 from planbench.tools import ToolRegistry
+from planbench.validation import check_plan
 
 HEAD = "name: p\nobjective: o\nnodes:\n"
 LISTING = """\
@@ -190,3 +193,38 @@ def test_a_secret_stands_in_args_only(told, node):
 
     codes = [code for code, *_ in told(text, env={"TOKEN": ["*"]})]
     assert codes == ["env_not_allowed", "env_not_allowed", "bad_guard"]
+
+
+@pytest.mark.parametrize("field", ["store_as", "when", "instruction"])
+def test_a_secret_in_double_braces_is_the_text_that_it_is(field):
+    def report(text):
+        kind = (
+            {"type": "delegate"}
+            if field == "instruction"
+            else {"tool": "fetch", "args": {"key": "k"}}
+        )
+        return check_plan(
+            {"name": "p", "objective": "o", "nodes": [{"id": "a", **kind, field: text}]}
+        )
+
+    text = '"{{env.HOME}}" != ""' if field == "when" else "k{{env.HOME}}"
+    assert report(text).ok
+    assert "env_not_allowed" in [
+        i.code for i in report(text.replace("{{", "{").replace("}}", "}")).issues
+    ]
+
+
+@pytest.mark.parametrize("field", ["store_as", "when"])
+def test_a_value_that_looks_like_a_secret_is_none(field):
+    written = "'{params.v}' != ''" if field == "when" else "k{params.v}"
+    node = {"id": "a", "tool": "fetch", "args": {"key": "{params.v}"}, field: written}
+    record = {"name": "p", "objective": "o", "nodes": [node]}
+
+    assert check_plan(record, params={"v": "{env.HOME}"}).ok
+
+
+def test_what_is_in_double_braces_is_no_parameter_that_a_check_would_wait_for(told, node):
+    text = HEAD + node("id: a", 'tool: "{{params.x}}"')
+    text += node("id: b", "tool: list_reports", "when: '\"{{params.x}}\"'")
+
+    assert [code for code, *_ in told(text)] == ["unknown_tool", "bad_guard"]
