@@ -9,6 +9,8 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from planbench.runtime.idle_threads import lend
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
     from contextvars import Context
@@ -81,9 +83,7 @@ async def settle(awaitable: Any) -> Any:
 class ToolThreads:
     """The threads in which plain functions run: a run's own, never the loop's default pool.
 
-    They are daemons, since a tool that never returns must not keep the process
-    alive; a call that was given up frees its place at once, and what it returns
-    later is dropped.
+    A call that was given up frees its place at once, and what it returns later is dropped.
     """
 
     def __init__(self, limit: int, name: str = "planbench") -> None:
@@ -133,8 +133,7 @@ class ToolThreads:
             return
         self._threads += 1
         self._idle += 1
-        name = f"{self._name}-{self._threads}"
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        lend(self._work, f"{self._name}-{self._threads}")
 
     def close(self) -> None:
         """Let the threads end as soon as they are free; does not wait for them."""

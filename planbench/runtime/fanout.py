@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 from planbench import events as ev
 from planbench.memory.entries import Entry
 from planbench.plan.placeholders import Scope
-from planbench.runtime.item_calls import ItemCalls
+from planbench.runtime.plain_calls import PlainCalls
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from planbench.runtime.compiled import CompiledNode
     from planbench.runtime.room import Held
     from planbench.runtime.scheduler import Scheduler
 
 
-class FanOut(ItemCalls):
+class FanOut(PlainCalls):
     """The items of one node and who is at work on them."""
 
     __slots__ = ("_held", "active", "most")
@@ -37,37 +39,24 @@ class FanOut(ItemCalls):
         """How many more workers could take an item now."""
         if self.aborted is not None:
             return 0
-        return min(self.most - self.active, self.total - self.next)
+        return min(self.most - self.active, self.left)
 
     async def drain(  # noqa: C901, PLR0912 - one loop, told in the order in which it goes
         self, task: asyncio.Task[Any]
     ) -> None:
         """Take items until none is left or somebody else waits for the worker's place."""
-        sched, values = self._sched, self._sched.values
+        sched = self._sched
         self.active += 1
         self._tasks.add(task)
+        values, now = sched.values, monotonic()
+        # of this worker alone: others go on while it waits for an item to be read
         scope = Scope(values.artifact, values.ref, secret=values.secret)
-        journal, kept, careful, plain = sched.journal, self._kept, self._careful, self._plain
-        now = monotonic()
         try:
-            while self.next < self.total and self.aborted is None:
-                if journal is not None:
-                    sched.relay()
-                    await journal.kept()
-                    if self.next >= self.total or self.aborted is not None:
-                        break
-                if plain:
-                    pending = self._sweep(scope, task, now)
+            while self.left and self.aborted is None:
+                if self._plain:
+                    pending = self._sweep(task, now)
                 else:
-                    scope.index = index = self.next
-                    self.next = index + 1
-                    if kept and self.entries[index] is not None:
-                        continue
-                    scope.item = item = self.items[index]
-                    if careful and isinstance(item, Entry):
-                        sched.relay()
-                        scope.item = await values.item(item)
-                    pending = self._begin(index, scope, now)
+                    pending = await self._next(scope, now)
                 if pending is not None:
                     await pending
                 now = monotonic()
@@ -86,15 +75,32 @@ class FanOut(ItemCalls):
                 raise
             task.uncancel()
         finally:
+            self.settle()
             self._cancelled.discard(task)
             self._tasks.discard(task)
             self.active -= 1
-        if not self.active and (self.next >= self.total or self.aborted is not None):
-            self._done()
-
-    def _done(self) -> None:
-        if not (self._sched.stopping and self.aborted is None and self._lost()):
+        if not self.active and (not self.left or self.aborted is not None):
+            if sched.stopping and self.aborted is None and self._lost():
+                return
             self.close()
+
+    async def _next(self, scope: Scope, now: float) -> Coroutine[Any, Any, None] | None:
+        """Make the next call; gives what is left to await, None when nothing is."""
+        sched = self._sched
+        if sched.journal is not None:
+            sched.relay()
+            await sched.journal.kept()
+            if self.next >= self.total or self.aborted is not None:
+                return None
+        index = self.next
+        self.next = index + 1
+        if self._kept and self.entries[index] is not None:
+            return None
+        scope.index, scope.item = index, self.items[index]
+        if self._careful and isinstance(scope.item, Entry):
+            sched.relay()
+            scope.item = await sched.values.item(scope.item)
+        return self._begin(index, scope, now)
 
     def _stored(self) -> int:
         return sum(entry is not None for entry in self.entries)

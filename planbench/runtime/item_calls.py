@@ -16,7 +16,6 @@ from planbench.runtime.node import error_text, first_step, opened
 from planbench.runtime.output import as_utf8, place
 from planbench.runtime.spread import MAX_KEY, Call, check_key, given, name_artifact, tolerated
 from planbench.runtime.takeover import Earlier, is_answer
-from planbench.tools import ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine
@@ -50,7 +49,6 @@ class ItemCalls:
         "_may_reuse",
         "_merger",
         "_mine",
-        "_plain",
         "_plain_digests",
         "_sched",
         "_secrets",
@@ -104,13 +102,6 @@ class ItemCalls:
                 self._kept = self._take_up(kept)
             elif each.skip_existing:
                 self._earlier = Earlier(kept)
-        self._plain = (
-            node.simple
-            and not node.wants_key
-            and self._digests == self._plain_digests
-            and not (self._careful or self._may_reuse or self._kept or self._earlier)
-            and all(one is None for one in (self._merger, self._secrets, sched.journal))
-        )
 
     def _take_up(self, kept: KeptItems) -> int:
         """Let items that gave a value before the run was continued stand; gives how many."""
@@ -123,69 +114,6 @@ class ItemCalls:
             if self._merger is not None and "facets" in data:
                 self._merger.add(index, data["facets"])
         return len(kept)
-
-    def _sweep(
-        self, scope: Scope, task: asyncio.Task[Any], began: float
-    ) -> Coroutine[Any, Any, None] | None:
-        """Call plain items until one has to wait, or others want their turn; gives what is left to await."""
-        sched, node = self._sched, self.node  # looked up here, once, and not for 10,000 items
-        caller, emit, put, context = sched.caller, self._emit, sched.memory.put_item, self._context
-        key_of, resolve, validate, function = node.key, node.resolve, node.validate, node.function
-        node_id, tool_name, identity, mine = node.id, node.tool_name, self._identity, self._mine
-        items, entries, written, digests = self.items, self.entries, self._written, self._digests
-        index, until = self.next, sched.until
-        last = index if self._is_awaited() else self.total - 1
-        while True:
-            self.next = index + 1
-            scope.item = items[index]
-            scope.index = index
-            key, kwargs = "", None
-            try:
-                key = key_of(scope)
-                if key in written or not 0 < len(key) <= MAX_KEY or not key.isascii():
-                    check_key(key, node_id, written.get(key), None)
-                written[key] = node_id
-                args = resolve(scope)
-                digest = digest_of(args) if digests else None
-                kwargs = validate(args)
-                own = context.copy() if not output.noting else self._noting(index)
-                work, value = own.run(first_step, function, kwargs)
-                ended = monotonic()
-                if (took := ended - began) > BLOCKED:
-                    caller.held(node, took)
-                if work is not None:
-                    call = Call(index, key, digest, began)
-                    return self._end(call, caller.go_on(node, own, work, value))
-                if type(value) is ToolResult:
-                    value = opened(value)
-                nbytes = measure(value)
-                if nbytes is None:
-                    return self._end(Call(index, key, digest, began), given(value))
-                entries[index] = entry = put(
-                    key, value, node_id, tool_name, index, nbytes, digest, identity, mine
-                )
-                data = {
-                    "node_id": node_id,
-                    "index": index,
-                    "key": key,
-                    "version": entry.version,
-                    "bytes": nbytes,
-                    "digest": digest,
-                    "seconds": took,
-                }
-                emit(data)
-            except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
-                self._lose(Call(index, key, None, began), error, called=kwargs is not None)
-                ended = monotonic()
-            if index >= last or ended > until or self.aborted is not None or task.cancelling():
-                return None
-            began = ended
-            index += 1
-
-    def _is_awaited(self) -> bool:
-        """Whether somebody waits for the place of the worker that calls items here."""
-        sched = self._sched
-        return bool(sched.ready or sched.claimed or len(sched.fanouts) > 1 or sched.stopping)
 
     def _noting(self, index: int) -> Context:
         context = self._context.copy()

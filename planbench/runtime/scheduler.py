@@ -248,7 +248,9 @@ class Scheduler:
                 if self.ready and self.fanouts:
                     await self._serve_waiting(task)
             elif (fan := self._least_busy()) is not None:
-                await self._serve(fan, task)
+                self._give_place(fan)
+                await fan.drain(task)
+                self.free += 1
             elif not self._hurried:
                 return
             if self.ready:
@@ -258,19 +260,19 @@ class Scheduler:
             if monotonic() > self.until:
                 await self.turn()
 
-    async def _serve(self, fan: FanOut, task: asyncio.Task[Any]) -> None:
+    def _give_place(self, fan: FanOut) -> None:
         self.free -= 1
         if len(self.fanouts) > 1:  # to the end of the queue, so that all come round
             self.fanouts.remove(fan)
             self.fanouts.append(fan)
-        await fan.drain(task)
-        self.free += 1
 
     async def _serve_waiting(self, task: asyncio.Task[Any]) -> None:
         """Give the last free place to a fan-out that has none, before the next plain nodes."""
         for fan in self.fanouts if self.free == 1 else ():
             if not fan.active and fan.places > 0:
-                await self._serve(fan, task)
+                self._give_place(fan)
+                await fan.drain(task)
+                self.free += 1
                 return
 
     async def absorb(self, task: asyncio.Task[Any]) -> None:

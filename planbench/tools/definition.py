@@ -61,7 +61,8 @@ class Tool:
     ``parameters`` and ``output_schema`` are JSON Schema; ``fingerprint`` changes when
     the function's source, signature or bound values do. With ``wants_idempotency_key``
     the call takes an ``idempotency_key`` that no plan writes. ``unchecked`` names the
-    parameters whose annotation could not be used: they take anything. ``gives_nothing``
+    parameters whose annotation could not be used: they take anything. ``read`` gives what
+    ``validate`` does, and raises whatever the validator raises. ``gives_nothing``
     says that it is declared to return None; then there is no ``output_schema``. ``check_result``
     is there where results are held to a schema, and raises ResultInvalid.
     """
@@ -94,7 +95,7 @@ class Tool:
         self.module: str = getattr(bottom(function), "__module__", None) or ""
         self.fingerprint = fingerprint(function, arguments.parameters)
         self._arguments = arguments
-        self._read = arguments.read
+        self.read = arguments.read
         self.check_result: Callable[[Any], None] | None = None
         self.__name__ = name
         self.__doc__ = description
@@ -178,7 +179,7 @@ class Tool:
         The message names paths, what was expected and the type that came, never a value.
         """
         try:
-            return self._read(args)
+            return self.read(args)
         except Exception as error:  # noqa: BLE001 - validators of users may raise anything: it is explained
             cause = None if isinstance(error, ValidationError | MismatchError) else error
             raise self._refusal(error, args) from cause

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from planbench import events as ev
-from planbench.runtime import dispatch, replay, scheduler
+from planbench.runtime import dispatch, idle_threads, replay, scheduler
 
 
 def others():
@@ -889,7 +889,9 @@ def test_late_thread_result_never_overwrites_the_rerun(lab, gate):
     asyncio.run(main())
 
 
-def test_threads_that_are_free_end_with_the_run(lab):
+def test_threads_that_are_free_end_soon_after_the_run(lab, monkeypatch):
+    monkeypatch.setattr(idle_threads, "PATIENCE", 0.01)
+    monkeypatch.setattr(idle_threads, "_idle", [])
     before = set(threading.enumerate())
     lab.run(*[lab.node(f"n{i}", "plain") for i in range(20)])
     deadline = time.monotonic() + 60

@@ -205,9 +205,9 @@ def test_output_before_a_cancellation_is_kept_and_nothing_comes_after_the_end(la
             await run
             assert run.events[-1].type == ev.RUN_CANCELLED
             gate.set()
-            for thread in threading.enumerate():
-                if thread.name.startswith("planbench-"):
-                    await asyncio.to_thread(thread.join, 60)
+            await lab.until(
+                lambda: not any(t.name.startswith("planbench-") for t in threading.enumerate())
+            )
             await asyncio.sleep(0.01)
             assert run.events[-1].type == ev.RUN_CANCELLED
             assert printed(run, "a") == "before\n"
