@@ -12,7 +12,8 @@ PlanbenchError
 ├── ToolError                 a tool call that did not give a value
 │   ├── UnknownTool
 │   ├── ToolNotAllowed
-│   └── ToolArgumentsInvalid
+│   ├── ToolArgumentsInvalid
+│   └── ResultInvalid         it breaks the schema that it is declared to keep
 ├── ArtifactNotFound          no such key in the working memory
 ├── ArtifactRefused           a value that cannot be kept
 ├── ArtifactConflict          a key that holds another value than the one to be put back

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from planbench import events as ev
+from planbench.checkpoints import open_store
 from planbench.errors import ConfigurationError, PlanbenchError, PlanInvalid
 from planbench.files import load_plan
 from planbench.memory import WorkingMemory
@@ -19,7 +20,7 @@ from planbench.plan.diff import diff_plans
 from planbench.plan.model import ExecutionPlan, PlanMetadata, PlanNode
 from planbench.runtime import Engine, replay
 from planbench.runtime.compiled import CompiledPlan
-from planbench.tools import ToolRegistry
+from planbench.tools import Tool, ToolRegistry
 from planbench.validation import check_plan, validate_plan
 from planbench.workbench import run_plan, run_sync
 
@@ -541,3 +542,39 @@ def test_contextvars_of_the_caller_reach_threads(tools):
 def test_an_error_of_the_project_is_shown_as_one_short_block():
     error = PlanbenchError("what happened", hint="what to do next")
     assert error._render_traceback_() == ["PlanbenchError: what happened", "  what to do next"]
+
+
+def test_case_36_a_result_that_breaks_its_declared_schema_or_cannot_be_stored_fails_its_node_only(
+    tmp_path,
+):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    anything = {"type": "object"}
+    registry = ToolRegistry(
+        [
+            Tool.from_schema("wrong", "", anything, lambda: {"n": "1"}, schema),
+            Tool.from_schema("right", "", anything, lambda: {"n": 1}, schema),
+            Tool.from_schema("lazy", "", anything, lambda: (x for x in "ab")),
+        ]
+    )
+    plan = load_plan(
+        "name: p\nobjective: o\nnodes:\n"
+        "  - {id: a, tool: right}\n  - {id: b, tool: wrong}\n  - {id: c, tool: lazy}\n"
+    )
+
+    async def main():
+        async with open_store(f"sqlite:///{tmp_path}/f.db") as store:
+            async with Engine(store=store, registry=registry) as engine:
+                run = await engine.start(plan)
+                await run
+            return run, [record.run_id for record in await store.runs()]
+
+    run, listed = asyncio.run(main())
+    assert run.status == "partial"
+    assert {name: ref.status for name, ref in run.refs.items()} == {
+        "a": "ok",
+        "b": "error",
+        "c": "error",
+    }
+    assert "n should be an integer (got str)" in run.refs["b"].errors[0]
+    assert "ArtifactRefused" in run.refs["c"].errors[0]
+    assert listed == [run.run_id]

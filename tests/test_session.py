@@ -474,12 +474,13 @@ def test_details_hold_all_there_is_to_know_as_json(bench):
     asyncio.run(main())
 
 
-def test_details_of_a_parameter_that_is_no_json_value_describe_it(bench):
+def test_a_parameter_that_no_plan_can_hold_is_an_issue_and_the_plan_is_shown_as_written(bench):
     text = TEXT.replace("{n: 3}", '{n: "{params.n}"}')
     session = bench.session(text, {"n": pd.DataFrame({"a": [1]})})
     found = session.details("listing")
-    assert "DataFrame" in found["args_text"]
+    assert "{params.n}" in found["args_text"]
     assert json.loads(json.dumps(found)) == found
+    assert any("DataFrame" in issue.message for issue in session.report.issues)
 
     async def main():
         with pytest.raises(PlanInvalid, match="DataFrame"):

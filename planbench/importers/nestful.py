@@ -252,7 +252,9 @@ def nestful_tools(
             schema = {"type": "object", "properties": _described(schema["properties"])}
             output = {"type": "object", "properties": _described(output["properties"])}
         words = str(spec.get("description", ""))
-        made.append(Tool.from_schema(spec["name"], words, schema, call(spec["name"]), output))
+        tool = Tool.from_schema(spec["name"], words, schema, call(spec["name"]), output)
+        tool.check_result = None  # what the set says of results is no schema that answers keep to
+        made.append(tool)
     return made
 
 

@@ -84,7 +84,8 @@ class FacetMerger:
     """Merges the facets of a fan-out's items into those of the node.
 
     Counts are summed, groups are merged and capped, and a path becomes the list of
-    its distinct values in the order first seen, at most ``max_group_keys`` of them.
+    its distinct values in the order first seen, at most ``max_group_keys`` of them and
+    then ``(other)`` for the rest.
     """
 
     def __init__(self, spec: FacetSpec) -> None:
@@ -101,8 +102,10 @@ class FacetMerger:
             for key, count in facets.get(name, {}).items():
                 groups[key] = groups.get(key, 0) + count
         for name, values in self._values.items():
-            if name in facets and len(values) < self._limit:
+            if name in facets and len(values) <= self._limit:
                 value = facets[name]
+                if len(values) == self._limit and _identity(value) not in values:
+                    value = OTHER
                 values.setdefault(_identity(value), value)
 
     def result(self) -> dict[str, Any]:

@@ -214,6 +214,8 @@ def _unfit(value: Any, inside: tuple[str, ...], use: Use | None) -> str | None:
             return f"{told}: raise max_group_keys" if OTHER in value else None
         value = value[name]
     if isinstance(value, Mapping | list | tuple):
+        if use != ABSENT and OTHER in value and not (wanted and set(wanted) <= set(value)):
+            return "names only some of what there is: raise max_group_keys"
         if use in {SIZED, ABSENT}:
             return None
         if use == COMPARED:

@@ -312,7 +312,7 @@ def test_merged_groups_and_values_are_bounded():
     for i in range(10_000):
         merger.add({"scanner": i, "n": 1, "s": {f"k{i % 7}": 1, OTHER: 1}})
     result = merger.result()
-    assert result["scanner"] == [0, 1, 2]
+    assert result["scanner"] == [0, 1, 2, OTHER]
     assert result["n"] == 10_000
     assert len(result["s"]) == 4
     assert sum(result["s"].values()) == 20_000

@@ -168,6 +168,9 @@ LONG = "x" * 199 + "…"
             "names the largest groups only",
         ),
         ("!has(ctx.artifacts.a.x.low)", {"high": 3, "(other)": 1}, "names the largest groups only"),
+        ("!('c' in ctx.artifacts.a.x)", ["a", "b", "(other)"], "names only some of what there is"),
+        ("size(ctx.artifacts.a.x) == 3", ["a", "b", "(other)"], "names only some"),
+        ("size(ctx.artifacts.a.x) < 3", {"high": 3, "(other)": 1}, "names only some"),
     ],
 )
 def test_a_facet_that_holds_less_than_the_guard_asks_for_gives_no_answer(text, value, said):
@@ -194,6 +197,8 @@ def test_a_facet_that_holds_less_than_the_guard_asks_for_gives_no_answer(text, v
             True,
         ),
         ("has(ctx.artifacts.a.x.low)", {"high": 3}, False),
+        ("'b' in ctx.artifacts.a.x", ["a", "b", "(other)"], True),
+        ("'c' in ctx.artifacts.a.x", ["a", "b"], False),
         ("ctx.artifacts.a.x == 'list of 12'", "list of 12", True),
     ],
 )

@@ -456,7 +456,7 @@ def test_merged_groups_and_values_are_capped(lab):
     facets = {"paths": {"k": "k"}, "group_counts": {"g": "g[]"}, "max_group_keys": 3}
     run = lab.run(*lab.items(items, facets=facets, each={"max_concurrency": 1}))
     merged = run.refs["fan"].facets
-    assert merged["k"] == ["v0", "v1", "v2"]
+    assert merged["k"] == ["v0", "v1", "v2", "(other)"]
     assert merged["g"] == {"g0": 1, "g1": 1, "g2": 1, "(other)": 7}
 
 
