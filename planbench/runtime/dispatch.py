@@ -117,7 +117,11 @@ class ToolThreads:
         future = self._loop.create_future()
         with self._lock:
             self._queued += 1
-            self._hire()
+            try:
+                self._hire()
+            except BaseException:  # no thread can be started
+                self._queued -= 1
+                raise
         self._calls.put((future, function))
         try:
             return await future
@@ -131,9 +135,9 @@ class ToolThreads:
     def _hire(self) -> None:
         if self._queued <= self._idle or self._threads >= self._limit + len(self._given_up):
             return
+        lend(self._work, f"{self._name}-{self._threads + 1}")
         self._threads += 1
         self._idle += 1
-        lend(self._work, f"{self._name}-{self._threads}")
 
     def close(self) -> None:
         """Let the threads end as soon as they are free; does not wait for them."""

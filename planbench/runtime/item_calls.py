@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from planbench.plan.placeholders import Scope
     from planbench.runtime.compiled import CompiledNode
     from planbench.runtime.restore import KeptItems
+    from planbench.runtime.room import Room
     from planbench.runtime.scheduler import Scheduler
 
 DIGESTED: Final = 262_144
@@ -184,15 +185,22 @@ class ItemCalls:
             index, key, digest, began, reused = call
             took = None if reused else monotonic() - began
             self._store(index, key, digest, took, value, nbytes, facets, artifact)
-            if sched.room is not None:
-                del value
-                await sched.room.make()
+            value = None  # what this frame holds would count as in use
         except asyncio.CancelledError as error:
             if sched.stopping or asyncio.current_task() in self._cancelled:
                 raise
             self._lose(call, error, called=True)
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its item's
             self._lose(call, error, called=not call.reused)
+        else:
+            if sched.room is not None:  # not above: what is on record cannot fail any more
+                await self._make_room(sched.room)
+
+    async def _make_room(self, room: Room) -> None:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling() and task not in self._cancelled:
+            await self._sched.absorb(task)
+        await room.make()
 
     def _store(
         self,

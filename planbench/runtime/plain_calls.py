@@ -195,7 +195,7 @@ class PlainCalls(ItemCalls):
             args = node.resolve(scope)
             digest = digest_of(args) if self._digests else None
             return _Ready(index, key, digest, node.validate(args))
-        except Exception as error:  # noqa: BLE001 - it is told in its turn, as that of a call
+        except BaseException as error:  # noqa: BLE001 - it is told in its turn, as that of a call
             return _Ready(index, key, digest, None, error)
 
     def _lose(self, call: Call, error: BaseException, *, called: bool) -> None:
@@ -205,6 +205,9 @@ class PlainCalls(ItemCalls):
 
     def _abort(self, reason: str) -> None:
         super()._abort(reason)
+        for one in self._ready:
+            if one.fault is None:  # its key is free for others
+                del self._written[one.key]
         self._ready.clear()
 
     def _told(self, args: dict[str, Any], error: BaseException) -> BaseException:

@@ -347,7 +347,7 @@ class _Subscriber:
             return
         try:
             self.callback(event)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             if not self.failed:
                 _logger.exception("a subscriber of %s failed at %s", event.run_id, event.type)
             self.failed = True

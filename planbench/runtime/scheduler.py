@@ -88,7 +88,7 @@ class Scheduler:
         self._failure: BaseException | None = None
         self._idle = 0
         self._hurried = False
-        self._waited = False
+        self._asked = False
         self.until = monotonic() + TURN
         self.limit, self.limited_by = time_limit(run.plan, run.budget, run.state.seconds_before)
         self.takeover: Takeover | None = None if resumed is None else Takeover(run, resumed)
@@ -223,7 +223,6 @@ class Scheduler:
         So there are as many workers as calls that wait, and one that looks for more;
         calls that never wait are made by a single worker.
         """
-        self._waited = True
         if self._idle or self.stopping:
             return
         if self.claimed or self.opening.waiting or self._hurried or self._least_busy() is not None:
@@ -232,7 +231,7 @@ class Scheduler:
             self._workers.add(worker)
             worker.add_done_callback(self._gone)
 
-    async def _worker(self) -> None:  # noqa: C901 - what may be next, in the order of its weight
+    async def _worker(self) -> None:  # noqa: C901, PLR0912 - what may be next, in the order of its weight
         self._idle -= 1
         task = asyncio.current_task()
         assert task is not None
@@ -244,6 +243,10 @@ class Scheduler:
                     await self._execute(self.claimed.popleft())
                 else:
                     await self._execute_in(self.room, self.claimed.popleft())
+                if task.cancelling():
+                    await self.absorb(task)
+                if self.room is not None:
+                    await self.room.make()
                 self.free += 1
                 if self.ready and self.fanouts:
                     await self._serve_waiting(task)
@@ -294,16 +297,24 @@ class Scheduler:
         return best
 
     async def turn(self) -> None:
-        """Let the loop do other things."""
-        self.until = monotonic() + TURN  # one turn is enough for all workers that hold the loop
-        if self._waited:  # and the loop has just had one
-            self._waited = False
+        """Let the loop do other things, unless it may just have done so.
+
+        Workers that come back from a wait find that their time is over, though nobody has held
+        the loop: the first one goes on for as long again, and the loop says when it came round.
+        """
+        if not self._asked:
+            self._asked = True
+            self.until = monotonic() + TURN
+            self.loop.call_soon(self._renew)
             return
         self._idle += 1
         try:
             await asyncio.sleep(0)
         finally:
             self._idle -= 1
+
+    def _renew(self) -> None:
+        self._asked = False
         self.until = monotonic() + TURN
 
     # -- one plain node -------------------------------------------------------------
@@ -316,7 +327,6 @@ class Scheduler:
             await self._execute(node)
         finally:
             room.give_back(held)
-        await room.make()
 
     async def _execute(  # noqa: C901, PLR0912 - the hot path: each call saved here is saved a node
         self, node: CompiledNode
