@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from planbench.runtime.restore import Keeping, Resumed
     from planbench.runtime.run import Run
 
-TURN: Final = 0.002
-"""Seconds after which the workers give the loop a turn; a gap is about four of them."""
+TURN: Final = 0.001
+"""Seconds after which the workers give the loop a turn, or after as many again; a gap is a few of them."""
 GRACE: Final = 5.0
 """Seconds that a cancelled tool has to clean up before it is cancelled again."""
 PATIENCE: Final = 2
