@@ -61,6 +61,11 @@ class Allowance:
         return UnreadableText(Problem("yaml_syntax", message, offset, route, fix=fix))
 
 
+def weight_of(scalar: Any) -> int:
+    """Say how many values a scalar counts for."""
+    return 1 + OF_A_BRACE * scalar.count("{") if isinstance(scalar, str) else 1
+
+
 def _holds_nodes(around: Sequence[Any]) -> bool:
     items, plan = around[-1], around[-2]
     return not items.is_map and plan.is_map and plan.key == "nodes"

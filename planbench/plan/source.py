@@ -13,6 +13,7 @@ from planbench.plan.placeholders import MAX_DEPTH
 
 Route = tuple[str | int, ...]
 
+_COUNTED: Final = 16
 _BREAK: Final = re.compile(r"\r\n|\n|\r")
 
 
@@ -36,8 +37,8 @@ class Limits:
     max_chars: int = 20_000_000
     max_depth: int = MAX_DEPTH + 10
     max_nodes: int = 120_000
-    max_values: int = 500_000
-    max_expanded: int = 250_000
+    max_values: int = 300_000
+    max_expanded: int = 200_000
 
 
 class Edit(NamedTuple):
@@ -95,6 +96,8 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._has_returns = "\r" in text
+        self._counted = 0
 
     @functools.cached_property
     def _starts(self) -> array[int]:
@@ -104,15 +107,35 @@ class Source:
 
     def mark(self, offset: int) -> Mark:
         """Give the line and column of an offset."""
+        if self._counted < _COUNTED and "_starts" not in self.__dict__:
+            self._counted += 1  # an index of millions of lines is not made for a few places
+            return self._count(offset)
         line = bisect.bisect_right(self._starts, offset)
         return Mark(line, offset - self._starts[line - 1] + 1)
 
+    def _count(self, offset: int) -> Mark:
+        text = self.text
+        if offset and text[offset - 1 : offset + 1] == "\r\n":  # amid a line end: of that line
+            before = self._count(offset - 1)
+            return Mark(before.line, before.column + 1)
+        line = 1 + text.count("\n", 0, offset)
+        start = text.rfind("\n", 0, offset)
+        if self._has_returns:
+            line += text.count("\r", 0, offset) - text.count("\r\n", 0, offset)
+            start = max(start, text.rfind("\r", 0, offset))
+        return Mark(line, offset - start)
+
     def line_at(self, offset: int) -> tuple[int, str]:
         """Give the line around an offset, without its end, and the offset where it starts."""
-        line = bisect.bisect_right(self._starts, offset)
-        start = self._starts[line - 1]
-        end = self._starts[line] if line < len(self._starts) else len(self.text)
-        return start, self.text[start:end].rstrip("\r\n")
+        text = self.text
+        if offset and text[offset - 1 : offset + 1] == "\r\n":  # amid a line end: of that line
+            offset -= 1
+        start, end = text.rfind("\n", 0, offset), text.find("\n", offset)
+        if self._has_returns:
+            start = max(start, text.rfind("\r", 0, offset))
+            first = text.find("\r", offset)
+            end = first if end < 0 or 0 <= first < end else end
+        return start + 1, text[start + 1 : end if end >= 0 else len(text)]
 
 
 def apply(text: str, edits: list[Edit]) -> str:

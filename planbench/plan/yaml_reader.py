@@ -16,7 +16,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from planbench.plan.allowance import OF_A_BRACE, OF_A_CONTAINER, Allowance
+from planbench.plan.allowance import OF_A_BRACE, OF_A_CONTAINER, Allowance, weight_of
 from planbench.plan.scalars import is_own_tag, tagged, typed
 from planbench.plan.source import (
     Edit,
@@ -234,6 +234,7 @@ class _Tree:
                 value = typed(value)
             self._put(value, offset)
         if event.anchor is not None:
+            self._allowance.left -= 1
             self._anchors[event.anchor] = value
 
     def _open(self, event: Any) -> None:
@@ -284,6 +285,7 @@ class _Tree:
         text, sure = alone
         edit = Edit(start, end, quoted(text))
         if sure:
+            self._allowance.left -= OF_A_BRACE
             self._tell(is_map(text), start, UNQUOTED, edit)
             return text
         if self._frame is not None and not (self._frame.is_map and self._frame.key is _NONE):
@@ -335,7 +337,7 @@ class _Tree:
             value = self.text[offset:end]
             message = f"the alias *{name} repeats nothing: quote it if it is text"
             self._tell(message, offset, SYNTAX, Edit(offset, end, quoted(value)))
-        size, height = self._sizes.get(id(value)) or (_weight(value), 0)
+        size, height = self._sizes.get(id(value)) or (weight_of(value), 0)
         self._expanded += size
         if self._expanded > self.limits.max_expanded:
             raise self._stop(f"aliases repeat more than {self.limits.max_expanded} values", event)
@@ -364,7 +366,7 @@ class _Tree:
                 if isinstance(item, dict | list):
                     stack.append((item, level + 1))
                 else:
-                    size += _weight(item)
+                    size += weight_of(item)
         return size, height
 
     def _tagged(self, event: Any) -> Any:
@@ -410,10 +412,6 @@ class _Tree:
 
     def _stop(self, message: str, event: Any) -> UnreadableText:
         return UnreadableText(Problem(SYNTAX, message, event.start_mark.index, self.route()))
-
-
-def _weight(scalar: Any) -> int:
-    return 1 + OF_A_BRACE * scalar.count("{") if isinstance(scalar, str) else 1
 
 
 def _too_deep(limits: Limits) -> str:
