@@ -30,8 +30,9 @@ class Limits:
 
     ``max_depth`` leaves room for arguments at their own limit inside a node. ``max_values``
     counts keys, scalars, maps, lists, and the braces in texts, but for the first 100 of each
-    node, of which ``max_nodes`` bounds the number. A text within all of them that is no plan
-    is refused in two seconds and 200 MB. ``max_expanded`` counts the same in what aliases repeat.
+    node, of which ``max_nodes`` bounds the number. A text within all of them is answered in about
+    two seconds and 200 MB, and what its nodes take. ``max_expanded`` counts the same in what
+    aliases repeat.
     """
 
     max_chars: int = 20_000_000
