@@ -43,7 +43,9 @@ class Allowance:
         if len(around) in _DEPTHS and _holds_nodes(around):
             self._nodes += 1
             self._before = self.left
-            self.left += OF_A_NODE if self._nodes <= self._limits.max_nodes else -self.left - 1
+            self.left += OF_A_NODE
+            if self._nodes > self._limits.max_nodes:
+                self.left = -1
 
     def end(self, around: Sequence[Any], node: dict[str, Any]) -> None:
         """Take back what a node did not need of its own, and all from a map that is none."""

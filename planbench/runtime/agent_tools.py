@@ -83,7 +83,8 @@ class ToolCaller:
                 value = await self._pools.tools().call(function, tool.name)
             value = await value if inspect.isawaitable(value) else value
             if tool.check_result is not None:
-                tool.check_result(value)
+                check = functools.partial(tool.check_result, value)
+                await self._pools.aside(check)  # it takes long for a large one
             given.append(value)
         except SystemExit as error:  # a task would hand it on to the loop, which ends with it
             raise _failed(tool.name, error) from error

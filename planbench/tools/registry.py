@@ -167,7 +167,7 @@ class ToolRegistry:
         try:
             value = await _called(found, kwargs)
             if found.check_result is not None:
-                found.check_result(value)
+                await asyncio.to_thread(found.check_result, value)  # it takes long for a large one
             return value  # noqa: TRY300 - what is checked is what is given
         except ToolError:
             raise

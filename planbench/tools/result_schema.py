@@ -10,6 +10,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from planbench.errors import ResultInvalid
 from planbench.tools.problems import Unknowns, path_text, type_name
+from planbench.tools.result import ToolResult
 from planbench.tools.schema import findings, validator
 
 if TYPE_CHECKING:
@@ -33,7 +34,14 @@ class ResultSchema:
         self._validator = validator(name, copy.deepcopy(dict(schema)))
 
     def check(self, value: Any) -> None:
-        """Raise ResultInvalid for a result that does not fit; names places and types, never a value."""
+        """Raise ResultInvalid for a result that does not fit; names places and types, never a value.
+
+        Of a ToolResult that is what it holds; one that is a refusal holds none.
+        """
+        if isinstance(value, ToolResult):
+            if not value.success:
+                return
+            value = value.result
         try:
             if self._validator.is_valid(value):
                 return

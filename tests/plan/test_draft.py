@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planbench.plan.document import Document, format_yaml, read_document
-from planbench.plan.draft import draft, draft_of
+from planbench.plan.draft import MAX_GUARDS, draft, draft_of
 from planbench.plan.model import ExecutionPlan, PlanNode
 
 HEAD = "name: p\nobjective: o\n"
@@ -421,3 +421,18 @@ def test_any_nodes_give_a_draft(nodes):
 
     assert len(made.nodes) == len(nodes)
     assert all(re.fullmatch("[a-z_]+", issue.code) for issue in made.issues)
+
+
+def test_guards_that_are_too_long_together_are_refused_where_they_pass_the_limit():
+    guard = "ctx.errors > 0 || " * 500 + "false"
+    count = MAX_GUARDS // len(guard) + 10
+    text = f"{HEAD}nodes:\n" + "".join(
+        f"  - {{id: n{i}, tool: t, when: '{guard}'}}\n" for i in range(count)
+    )
+    (issue,) = drafted(text).issues
+
+    assert issue.code == "bad_guard"
+    assert "too long" in issue.message
+    assert count - 10 < (issue.line or 0) - 3 <= count
+    assert issue.fix
+    assert drafted(text.replace(guard, "false")).issues == []

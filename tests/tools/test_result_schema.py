@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel
 
-from planbench import Tool, ToolRegistry
+from planbench import Tool, ToolRegistry, ToolResult
 from planbench.errors import ResultInvalid, ToolError
 from planbench.tools.result_schema import ResultSchema
 
@@ -73,6 +73,14 @@ def test_a_schema_of_results_that_cannot_be_used_is_refused_when_the_tool_is_mad
     for schema in ({"type": "wat"}, {"$ref": "https://elsewhere/x.json"}):
         with pytest.raises(ToolError, match="the schema of tool 't'"):
             Tool.from_schema("t", "", {"type": "object"}, dict, schema)
+
+
+def test_what_a_tool_result_holds_is_what_is_held_to_the_schema():
+    schema = ResultSchema("t", ROWS)
+    schema.check(ToolResult.ok({"rows": []}))
+    schema.check(ToolResult.failed("gone", "it is gone"))
+    with pytest.raises(ResultInvalid, match="rows should be an array"):
+        schema.check(ToolResult.ok({"rows": 1}))
 
 
 def test_a_registry_gives_no_result_that_breaks_the_schema():

@@ -2,7 +2,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planbench.errors import PlanLoadError
+from planbench.errors import PlanInvalid, PlanLoadError
+from planbench.files import load_plan
+from planbench.plan.document import Limits
 from planbench.plan.model import ExecutionPlan
 from planbench.validation import ValidationReport, check_plan, validate_plan
 
@@ -189,3 +191,21 @@ def test_any_text_gives_a_report(check, text, params):
 
     assert report.ok == all(issue.severity != "error" for issue in report.issues)
     assert report.plan is not None or not report.ok
+
+
+def test_a_host_sets_the_limits_of_a_text_for_checks_and_loads_alike(tmp_path):
+    text = "name: p\nobjective: o\nnodes:\n  - {id: a, tool: t}\n  - {id: b, tool: t}\n"
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    one = Limits(max_nodes=1)
+
+    for source in (text, path):
+        assert check_plan(source).ok
+        assert len(load_plan(source).nodes) == 2
+        (issue,) = check_plan(source, limits=one).issues
+        assert issue.message == "more than 1 nodes"
+        assert (issue.line, bool(issue.fix)) == (5, True)
+        with pytest.raises(PlanInvalid, match="more than 1 nodes"):
+            load_plan(source, limits=one)
+    with pytest.raises(PlanLoadError, match="bytes"):
+        load_plan(path, limits=Limits(max_chars=3))
